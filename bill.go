@@ -1,0 +1,310 @@
+package weir
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/weirhq/weir/algo"
+)
+
+// Charge is a key, a limit and a cost. Make one with Limit.Charge.
+type Charge struct {
+	Key   string // not kept after the call: it may live in a reused buffer
+	Limit Limit
+	Cost  int64 // units; 0 without Peek is an *InputError, so that a forgotten cost is no free pass
+	Peek  bool  // with Cost 0: report the balance, admit whatever else
+
+	// Trial makes the charge one that never decides: 0 is enforced, -1 is
+	// judged beside the bill (shadow), i+1 in place of charge i (try). It is
+	// judged in the same step after the verdict, and debited if it fits and
+	// every enforced charge it does not stand in for is admitted.
+	Trial int8
+
+	Space string // "" is the callers' own; each rule, RLS domain and CL.THROTTLE has one
+	Group string // charges of one group may share a cluster slot; "" means Key
+
+	// Receipt is written when the charge is debited. Refund wants it back.
+	Receipt Receipt
+}
+
+// Charge returns a charge of 1 on key.
+func (l Limit) Charge(key string) Charge { return Charge{Key: key, Limit: l, Cost: 1} }
+
+// Receipt proves a debit to Refund. It is a plain value: it may be stored, sent
+// elsewhere and used by another process on the same store. It is good once, and
+// only with the key, limit and space it was written for.
+type Receipt struct {
+	ID    uint64 // random; 0 is no receipt
+	Cost  int64  // units debited
+	At    int64  // store time of the debit, microseconds since the epoch
+	Due   int64  // buckets: idle again after this debit; windows: start of the period
+	Phase int64  // buckets: fraction of Due
+
+	// Refunded is what the last Refund with this receipt gave back.
+	Refunded int64
+}
+
+// Bill is a set of charges decided together: all are debited or none. It may be
+// reused, and used by one goroutine at a time.
+type Bill struct {
+	Verb    algo.Verb
+	Charges []Charge
+
+	// MaxWait lets bucket limits admit what fits within it; Delay then says how
+	// long to wait. At most algo.MaxWait.
+	MaxWait time.Duration
+
+	// BlockFor is how long Verb Block refuses; 0 lifts a block.
+	BlockFor time.Duration
+
+	Each     []Decision // one per charge, written by Decide
+	Decision            // the bill's
+	Err      error      // why the store did not decide; Decision is then the stated answer
+	Note     any        // for Observers: caller, door
+
+	balances []Balance // prepared for the store
+	entry    []int8    // charge → index in balances; -1 for unlimited
+}
+
+// maxCharges bounds a bill so that its indexes and its time under locks stay
+// small.
+const maxCharges = 32
+
+// Balance is one balance a bill touches, as the Limiter prepares it for a Store
+// and as the store leaves it. Several charges on one balance are one Balance.
+type Balance struct {
+	Charge *Charge    // the first charge on it; key, space, group and limit are its
+	Quota  algo.Quota // Charge.Limit for the algorithms
+	Debit  algo.Debit // buckets: Cost for the algorithms, unless TooLarge
+	Cost   int64      // the sum over the bill's charges on it; 0 only reads
+	Trial  int8       // as in Charge, but index+1 of a Balance for a try
+	Never  bool       // Cost can never fit
+
+	// Written by the store.
+	View    algo.View // before the debit where Debited is false, else after
+	Fits    bool      // would pass by itself
+	Debited bool
+	Delay   int64 // microseconds an admitted charge must wait
+	Blocked int64 // microseconds since the epoch until which the key is blocked, or 0
+}
+
+// Balances returns what the bill touches. It is for stores, during Apply.
+func (b *Bill) Balances() []Balance { return b.balances }
+
+// prepare checks the bill and fills balances. It names what is wrong as a path.
+func (b *Bill) prepare() error {
+	b.Decision, b.Err = Decision{}, nil
+	if err := b.check(); err != nil {
+		return err
+	}
+	n := len(b.Charges)
+	b.Each = resize(b.Each, n)
+	b.entry = resize(b.entry, n)
+	b.balances = b.balances[:0]
+	if cap(b.balances) < n {
+		b.balances = make([]Balance, 0, n)
+	}
+	for i := range b.Charges {
+		if err := b.enter(i); err != nil {
+			return err
+		}
+	}
+	for i := range b.balances {
+		bal := &b.balances[i]
+		bal.Never = bal.Cost < 0 || bal.Quota.TooLarge(bal.Cost)
+		if bal.Quota.Kind.Bucket() && !bal.Never {
+			bal.Debit = bal.Quota.Debit(bal.Cost)
+		}
+		if bal.Trial > 0 { // from charge index to balance index
+			bal.Trial = b.entry[bal.Trial-1] + 1
+		}
+	}
+	return nil
+}
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, max(n, 4))
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+func (b *Bill) check() error {
+	switch {
+	case len(b.Charges) == 0:
+		return &InputError{Field: "charges", Problem: "a bill needs at least one charge"}
+	case len(b.Charges) > maxCharges:
+		return &InputError{Field: "charges", Problem: "a bill holds at most 32 charges; this one has " + strconv.Itoa(len(b.Charges))}
+	case b.Verb > algo.Block:
+		return &InputError{Field: "verb", Problem: "unknown " + b.Verb.String()}
+	case b.MaxWait < 0 || b.MaxWait > algo.MaxWait*time.Microsecond:
+		return &InputError{Field: "max_wait", Problem: "must lie between 0 and 366 days"}
+	case b.BlockFor < 0 || b.BlockFor > algo.MaxPeriod*time.Microsecond:
+		return &InputError{Field: "for", Problem: "must lie between 0 and 366 days"}
+	}
+	return nil
+}
+
+// enter adds charge i to the balance it falls on.
+func (b *Bill) enter(i int) error {
+	c := &b.Charges[i]
+	if c.Key == "" {
+		return chargeError(i, "key", "is empty")
+	}
+	if !c.Limit.sound {
+		return chargeError(i, "limit", c.Limit.problem())
+	}
+	if b.Verb <= algo.Peek {
+		switch {
+		case c.Cost < 0:
+			return chargeError(i, "cost", "must not be negative")
+		case c.Cost > algo.MaxCost:
+			return chargeError(i, "cost", "is at most 9007199254740991")
+		case c.Cost == 0 && !c.Peek:
+			return chargeError(i, "cost", "is 0; set Peek to ask without charging")
+		case c.Cost > 0 && c.Peek:
+			return chargeError(i, "cost", "must be 0 with Peek; use the verb Peek to ask about a cost")
+		}
+	}
+	if b.Verb == algo.Refund && (c.Cost < 0 || c.Cost > algo.MaxCost) {
+		return chargeError(i, "cost", "must lie between 0 (all of it) and 9007199254740991")
+	}
+	if c.Trial < -1 || int(c.Trial) > len(b.Charges) || c.Trial > 0 && b.Charges[c.Trial-1].Trial != 0 {
+		return chargeError(i, "trial", "must be 0, -1, or one more than the index of an enforced charge")
+	}
+	if c.Limit.unlimited {
+		b.entry[i] = -1
+		return nil
+	}
+	for j := range b.balances {
+		bal := &b.balances[j]
+		first := bal.Charge
+		if first.Key != c.Key || first.Space != c.Space || !first.Limit.sameBalance(&c.Limit) {
+			continue
+		}
+		if !first.Limit.sameQuota(&c.Limit) {
+			return chargeError(i, "limit", "is another limit on the same balance as an earlier charge; give one of them a name")
+		}
+		if first.Trial != c.Trial {
+			continue // a trial is judged by itself, after the verdict
+		}
+		if bal.Cost >= 0 {
+			if bal.Cost += c.Cost; bal.Cost > algo.MaxCost {
+				bal.Cost = -1 // a sum that cannot fit
+			}
+		}
+		b.entry[i] = int8(j)
+		return nil
+	}
+	b.entry[i] = int8(len(b.balances))
+	b.balances = b.balances[:len(b.balances)+1]
+	bal := &b.balances[len(b.balances)-1]
+	bal.Charge, bal.Quota, bal.Cost, bal.Trial = c, c.Limit.Quota(), c.Cost, c.Trial
+	bal.Fits, bal.Debited, bal.Delay, bal.Blocked = false, false, 0, 0
+	return nil
+}
+
+// Settle turns what the store wrote into the bill's balances into decisions.
+// Stores call it once a bill without an Err is decided.
+func (b *Bill) Settle(source string) {
+	b.Allowed = true
+	for i := range b.balances {
+		bal := &b.balances[i]
+		if bal.Trial == 0 && !bal.Fits && bal.Cost != 0 {
+			b.Allowed = false
+		}
+	}
+	for i := range b.Charges {
+		b.settle(i, source)
+	}
+	b.bind()
+}
+
+// settle writes the decision on charge i.
+func (b *Bill) settle(i int, source string) {
+	d, c := &b.Each[i], &b.Charges[i]
+	if b.entry[i] < 0 {
+		*d = Decision{Allowed: true, Source: source, Limit: Unbounded, Remaining: Unbounded}
+		return
+	}
+	bal := &b.balances[b.entry[i]]
+	d.Source = source
+	d.Limit = bal.Quota.Most()
+	d.Allowed = bal.Fits || bal.Cost == 0
+	r := bal.Quota.Report(&bal.View, bal.Cost, int64(b.MaxWait/time.Microsecond), d.Allowed || bal.Blocked > 0)
+	d.Remaining = r.Remaining
+	d.ResetAfter = time.Duration(r.ResetAfter) * time.Microsecond
+	d.RetryAfter = time.Duration(r.RetryAfter) * time.Microsecond
+	switch {
+	case d.Allowed:
+	case bal.Blocked > 0:
+		d.Reason = Blocked
+		d.Remaining = 0
+		d.RetryAfter = time.Duration(bal.Blocked-bal.View.Now) * time.Microsecond
+	case bal.Never:
+		d.Reason, d.RetryAfter = TooLarge, Never
+	default:
+		d.Reason = Limited
+		if r.RetryAfter == algo.Never {
+			d.RetryAfter = Never
+		}
+	}
+	if bal.Debited && c.Cost > 0 {
+		d.Delay = time.Duration(bal.Delay) * time.Microsecond
+		c.Receipt = bal.receipt(c.Cost)
+	}
+}
+
+// receipt writes down a debit of cost.
+func (bal *Balance) receipt(cost int64) Receipt {
+	r := Receipt{ID: rand.Uint64() | 1, Cost: cost, At: bal.View.At}
+	switch {
+	case bal.Quota.Kind.Bucket():
+		r.Due, r.Phase = bal.View.Full, bal.View.Phase
+	case bal.Quota.Kind.Window():
+		r.Due = bal.View.Start
+	}
+	return r
+}
+
+// bind picks the charge that decided and copies its decision to the bill's.
+func (b *Bill) bind() {
+	allowed := b.Allowed
+	binding, delay := -1, time.Duration(0)
+	for i := range b.Each {
+		d := &b.Each[i]
+		if b.Charges[i].Trial != 0 || !allowed && d.Allowed {
+			continue
+		}
+		delay = max(delay, d.Delay)
+		if binding < 0 || binds(allowed, d, &b.Each[binding]) {
+			binding = i
+		}
+	}
+	if binding < 0 { // only trials: nothing binds
+		b.Decision = Decision{Allowed: true, Source: "none", Limit: Unbounded, Remaining: Unbounded}
+		return
+	}
+	b.Decision = b.Each[binding]
+	b.Allowed, b.Binding = allowed, uint8(binding)
+	if allowed {
+		b.Delay = delay
+	}
+}
+
+// binds reports whether d decides rather than e, which stands before it.
+func binds(allowed bool, d, e *Decision) bool {
+	if allowed {
+		if d.Remaining == Unbounded {
+			return false
+		}
+		return e.Remaining == Unbounded || d.Remaining < e.Remaining
+	}
+	if e.RetryAfter == Never {
+		return false
+	}
+	return d.RetryAfter == Never || d.RetryAfter > e.RetryAfter
+}

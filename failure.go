@@ -1,0 +1,126 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// fallback answers bills that the store did not decide. It is the only place
+// that turns a store error into the answer a limit carries: layers and stores
+// pass errors up.
+type fallback struct {
+	instances func() int
+
+	once   sync.Once
+	memory *Memory // balances while the store is away; made at the first failure
+}
+
+// answer decides b by the failure answers of its limits. Closed beats Local and
+// Share, which beat Open: whoever wrote closed would rather refuse than guess,
+// and whoever wrote local still wants a limit.
+func (f *fallback) answer(b *Bill) {
+	switch stated(b) {
+	case Closed:
+		b.refuse()
+	case Open:
+		b.admit()
+	default:
+		f.decideLocally(b)
+	}
+}
+
+// stated returns the answer that wins in b. Open stands only while the store
+// cannot be reached, so that load cannot switch limits off.
+func stated(b *Bill) Failure {
+	var se *StoreError
+	unreachable := errors.As(b.Err, &se) && se.Unreachable
+	winner := Open
+	for i := range b.balances {
+		if b.balances[i].Trial != 0 {
+			continue
+		}
+		f := b.balances[i].Charge.Limit.failure
+		switch {
+		case f == Closed:
+			return Closed
+		case f != Open || !unreachable:
+			winner = Local
+		}
+	}
+	return winner
+}
+
+func (b *Bill) refuse() {
+	for i := range b.Each {
+		d := &b.Each[i]
+		*d = Decision{Allowed: true, Source: "none", Limit: Unbounded, Remaining: Unbounded}
+		if b.entry[i] < 0 || b.Charges[i].Trial != 0 {
+			continue
+		}
+		d.Limit, d.Remaining = b.Charges[i].Limit.Most(), 0
+		if b.Charges[i].Limit.failure == Closed && b.Charges[i].Cost > 0 {
+			d.Allowed, d.Reason, d.RetryAfter = false, FailedClosed, closedRetry
+		}
+	}
+	b.Allowed = true
+	for i := range b.Each {
+		b.Allowed = b.Allowed && b.Each[i].Allowed
+	}
+	b.bind()
+}
+
+func (b *Bill) admit() {
+	for i := range b.Each {
+		d := &b.Each[i]
+		*d = Decision{Allowed: true, Source: "none", Limit: Unbounded, Remaining: Unbounded}
+		if b.entry[i] >= 0 && b.Charges[i].Trial == 0 {
+			d.Reason = FailedOpen
+			d.Limit = b.Charges[i].Limit.Most()
+			d.Remaining = d.Limit
+		}
+	}
+	b.Allowed = true
+	b.bind()
+}
+
+// closedRetry is when a caller refused for want of a store may ask again. No
+// store said when, so it is a plain second.
+const closedRetry = time.Second
+
+// decideLocally decides b in this instance's memory, each Share limit at this
+// instance's part.
+func (f *fallback) decideLocally(b *Bill) {
+	f.once.Do(func() { f.memory = NewMemory(MemoryOptions{}) })
+	n := 1
+	if f.instances != nil {
+		n = max(1, f.instances())
+	}
+	for i := range b.balances {
+		bal := &b.balances[i]
+		if bal.Charge.Limit.failure == Share && n > 1 {
+			part := bal.Charge.Limit.Share(n)
+			bal.Quota = part.Quota()
+			bal.Never = bal.Cost < 0 || bal.Quota.TooLarge(bal.Cost)
+			if bal.Quota.Kind.Bucket() && !bal.Never {
+				bal.Debit = bal.Quota.Debit(bal.Cost)
+			}
+		}
+	}
+	cause := b.Err
+	f.memory.Apply(context.Background(), []*Bill{b})
+	b.Err = cause
+	for i := range b.Each {
+		b.Each[i].Source = "local"
+	}
+	b.Source = "local"
+}
+
+func (f *fallback) close() error {
+	f.once.Do(func() {})
+	if f.memory == nil {
+		return nil
+	}
+	return f.memory.Close()
+}

@@ -1,0 +1,25 @@
+// Package identity says who is asking. It turns what a door saw of a request,
+// a Call, into a Caller, believing only what trusted peers say, and a Caller
+// into the text of key parts.
+package identity
+
+import "net/netip"
+
+// Call is a request as any door sees it, free of its protocol. A door fills it
+// and changes nothing afterwards.
+type Call struct {
+	Peer   netip.Addr // the direct peer; invalid on a unix socket
+	Unix   bool       // the peer is on a unix socket
+	Method string     // as received; policy compares upper-cased
+	Path   string     // raw path, query and fragment cut off, percent-encoding kept
+	Query  string     // raw query, without "?"
+	Host   string     // as received, port included
+	Header Header     // request header fields
+	Attrs  map[string]string
+	Cost   int64 // units asked for; 0 leaves it to the policy
+	Peek   bool  // ask without charging
+}
+
+// Header gives the values of a header field, in order of arrival. Names are in
+// canonical form (net/textproto). http.Header is one.
+type Header interface{ Values(name string) []string }

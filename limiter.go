@@ -1,0 +1,236 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir/algo"
+)
+
+// Options configures New. The zero value limits in memory.
+type Options struct {
+	// Store keeps the balances; nil for memory. The Limiter owns and closes it.
+	Store Store
+	// Instances returns how many instances are alive, for limits that answer a
+	// store failure with Share. Nil counts one.
+	Instances func() int
+	// Observer is told of every decision, or nil.
+	Observer Observer
+}
+
+// Limiter decides bills. Have one per process; it is safe for concurrent use.
+type Limiter struct {
+	store     Store
+	fallback  fallback
+	observer  Observer
+	maxBill   int
+	closed    atomic.Bool
+	bills     sync.Pool
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// New returns a Limiter.
+func New(o Options) (*Limiter, error) {
+	l := &Limiter{store: o.Store, observer: o.Observer}
+	if l.store == nil {
+		l.store = NewMemory(MemoryOptions{})
+	}
+	caps := l.store.Caps()
+	l.maxBill = maxCharges
+	if caps.MaxCharges > 0 {
+		l.maxBill = min(maxCharges, caps.MaxCharges)
+	}
+	l.fallback.instances = o.Instances
+	l.bills.New = func() any { return &lease{} }
+	return l, nil
+}
+
+// lease is a pooled bill with room for the usual number of charges.
+type lease struct {
+	bill  Bill
+	bills [1]*Bill
+	room  [4]Charge
+}
+
+// Allow charges 1 on key under each of limits, all or none.
+func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (Decision, error) {
+	return l.AllowN(ctx, key, 1, limits...)
+}
+
+// AllowN charges n on key under each of limits, all or none.
+func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Limit) (Decision, error) {
+	p := l.bills.Get().(*lease)
+	p.bill.Verb, p.bill.MaxWait = algo.Take, 0
+	p.bill.Charges = p.room[:0]
+	for i := range limits {
+		p.bill.Charges = append(p.bill.Charges, Charge{Key: key, Limit: limits[i], Cost: n})
+	}
+	return l.decidePooled(ctx, p)
+}
+
+// Take decides the charges together: all are debited or none. The receipts are
+// not kept; use Decide for charges that may be refunded.
+func (l *Limiter) Take(ctx context.Context, charges ...Charge) (Decision, error) {
+	return l.once(ctx, algo.Take, charges)
+}
+
+// Peek answers as Take would and debits nothing.
+func (l *Limiter) Peek(ctx context.Context, charges ...Charge) (Decision, error) {
+	return l.once(ctx, algo.Peek, charges)
+}
+
+func (l *Limiter) once(ctx context.Context, v algo.Verb, charges []Charge) (Decision, error) {
+	p := l.bills.Get().(*lease)
+	p.bill.Verb, p.bill.MaxWait = v, 0
+	p.bill.Charges = append(p.room[:0], charges...)
+	return l.decidePooled(ctx, p)
+}
+
+func (l *Limiter) decidePooled(ctx context.Context, p *lease) (Decision, error) {
+	p.bills[0] = &p.bill
+	err := l.Decide(ctx, p.bills[:]...)
+	d := p.bill.Decision
+	clear(p.bill.Charges) // keep no caller's key
+	p.bill.Err = nil
+	l.bills.Put(p)
+	return d, err
+}
+
+// Decide decides many bills, each by itself, and writes the answers into them.
+// The error is the first bill's *InputError (nothing of any bill is then
+// charged), a dead context's, or ErrClosed; a store failure is no error but the
+// answer each limit carries, with the cause in Bill.Err.
+func (l *Limiter) Decide(ctx context.Context, bills ...*Bill) error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, b := range bills {
+		if err := b.prepare(); err != nil {
+			return err
+		}
+		if len(b.Charges) > l.maxBill {
+			return &InputError{Field: "charges", Problem: "more charges than this store decides at once"}
+		}
+	}
+	var began time.Time
+	if l.observer != nil {
+		began = time.Now()
+	}
+	l.store.Apply(ctx, bills)
+	for _, b := range bills {
+		if b.Err != nil {
+			l.fallback.answer(b)
+		}
+		if l.observer != nil {
+			l.observer.Observe(ctx, Event{Bill: b, Elapsed: time.Since(began)})
+		}
+	}
+	return nil
+}
+
+// Wait takes the charges, sleeping until they fit. Buckets are charged ahead at
+// once, so that callers are served in order; other algorithms ask again when
+// their retry time has come. It returns the decision and ctx's error if ctx
+// ended first (what was charged ahead is then refunded), or a denial at once if
+// the charges can never fit or would not fit before ctx's deadline.
+func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error) {
+	bill := Bill{Charges: append([]Charge(nil), charges...)}
+	for {
+		bill.MaxWait = algo.MaxWait * time.Microsecond
+		if deadline, ok := ctx.Deadline(); ok {
+			bill.MaxWait = min(bill.MaxWait, max(0, time.Until(deadline)))
+		}
+		if err := l.Decide(ctx, &bill); err != nil {
+			return bill.Decision, err
+		}
+		if bill.Allowed {
+			err := sleep(ctx, bill.Delay)
+			if err != nil && bill.Err == nil {
+				// The caller gave up, so its context cannot carry the refund.
+				refund := context.WithoutCancel(ctx)
+				err = errors.Join(err, l.Refund(refund, bill.Charges...))
+			}
+			return bill.Decision, err
+		}
+		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait {
+			return bill.Decision, nil
+		}
+		if err := sleep(ctx, bill.RetryAfter); err != nil {
+			return bill.Decision, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Refund gives back what the charges' receipts still owe, each receipt once,
+// and writes what came back into Receipt.Refunded. Charges without a receipt
+// are an *InputError; a spent or stale receipt refunds 0.
+func (l *Limiter) Refund(ctx context.Context, charges ...Charge) error {
+	bill := Bill{Verb: algo.Refund, Charges: charges}
+	for i := range charges {
+		charges[i].Receipt.Refunded = 0
+		if charges[i].Receipt.ID == 0 && !charges[i].Limit.unlimited {
+			return chargeError(i, "receipt", "is missing; Decide writes it when it debits")
+		}
+	}
+	return l.command(ctx, &bill)
+}
+
+// Reset forgets the charges' balances, blocks included.
+func (l *Limiter) Reset(ctx context.Context, charges ...Charge) error {
+	return l.command(ctx, &Bill{Verb: algo.Reset, Charges: charges})
+}
+
+// Block refuses everything on the charges' balances for d; 0 lifts a block. The
+// balances themselves go on as they are.
+func (l *Limiter) Block(ctx context.Context, d time.Duration, charges ...Charge) error {
+	return l.command(ctx, &Bill{Verb: algo.Block, BlockFor: d, Charges: charges})
+}
+
+// command applies a bill that has no answer but done, so that a store failure
+// is the caller's to know.
+func (l *Limiter) command(ctx context.Context, b *Bill) error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	if !l.store.Caps().Can(b.Verb) {
+		return &StoreError{Kind: "unsupported", Err: errors.New("this store cannot " + b.Verb.String())}
+	}
+	l.store.Apply(ctx, []*Bill{b})
+	return b.Err
+}
+
+// Close closes the store. Decisions in flight are answered.
+func (l *Limiter) Close() error {
+	l.closeOnce.Do(func() {
+		l.closed.Store(true)
+		l.closeErr = errors.Join(l.store.Close(), l.fallback.close())
+	})
+	return l.closeErr
+}

@@ -1,0 +1,279 @@
+package weir
+
+import (
+	"context"
+	"hash/maphash"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir/algo"
+)
+
+// The memory store keeps a balance in 32 bytes: a keyed 64-bit print of whose
+// it is and three words of state. There is no key, no pointer and no sweeper.
+//
+//	shard ─ mutex ─ slots  │print│w0 w1 w2│print│w0 w1 w2│…   two to a cache line
+//	                        w0: the microsecond at which the balance is idle,
+//	                            that is as if never used, above 12 bits of state
+//
+// A balance that is idle is the same as none, so inserts claim idle slots they
+// pass over, and a shard that fills up is rebuilt without them, twice as large
+// only if most were live. At the bound in bytes the eighth nearest to idle gives
+// way as well: a balance that is nearly full again forgets little, a drained one
+// would let its caller start anew. Maps of pointers were rejected for what the
+// garbage collector makes of ten million of them, and keys for their size; two
+// keys share a print once in 2^64 pairs, under a seed that callers cannot know.
+//
+// Locks: a bill locks its shards in ascending order, so bills cannot wait for
+// each other in a circle. Nothing under a lock reads the clock, allocates (but
+// for growth) or calls out.
+
+// MemoryOptions configures NewMemory.
+type MemoryOptions struct {
+	// MaxBytes bounds what balances may take, 256 MiB if 0; at least 1 MiB.
+	MaxBytes int64
+	// Now replaces the clock in tests and simulations: microseconds since the
+	// Unix epoch. Nil is the wall clock at the start plus monotonic time since.
+	Now func() int64
+}
+
+// Memory is a Store in this process. It is safe for concurrent use.
+type Memory struct {
+	now    func() int64
+	seed   maphash.Seed
+	shift  uint
+	shards []shard
+	// counters outside the hot path
+	evicted atomic.Int64
+	stepped atomic.Int64
+}
+
+const (
+	shardBits   = 9
+	defaultRoom = 256 << 20
+	leastRoom   = 1 << 20
+)
+
+// NewMemory returns an empty store.
+func NewMemory(o MemoryOptions) *Memory {
+	if o.Now == nil {
+		o.Now = monotonic()
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultRoom
+	}
+	room := max(o.MaxBytes, leastRoom) >> shardBits
+	m := &Memory{now: o.Now, seed: maphash.MakeSeed(), shift: 64 - shardBits}
+	m.shards = make([]shard, 1<<shardBits)
+	for i := range m.shards {
+		m.shards[i].init(room, &m.evicted)
+	}
+	return m
+}
+
+// monotonic returns a clock that never steps. Reading the time since a base is
+// cheaper than reading the wall clock.
+func monotonic() func() int64 {
+	base := time.Now()
+	start := base.UnixMicro()
+	return func() int64 { return start + int64(time.Since(base)/time.Microsecond) }
+}
+
+// Caps implements Store.
+func (m *Memory) Caps() Caps {
+	return Caps{
+		Source: "memory", AcrossKeys: true, MaxCharges: maxCharges,
+		Verbs: []algo.Verb{algo.Take, algo.Peek, algo.Refund, algo.Reset, algo.Block},
+	}
+}
+
+// Close implements Store. There is nothing to close.
+func (m *Memory) Close() error { return nil }
+
+// MemoryStats counts what a Memory holds.
+type MemoryStats struct {
+	Balances int   // slots in use, idle ones not yet reclaimed included
+	Bytes    int64 // taken by balances
+	Evicted  int64 // live balances that gave way at the bound
+	Stepped  int64 // balances found further ahead of the clock than MaxSkew
+}
+
+// Stats walks the shards and counts.
+func (m *Memory) Stats() MemoryStats {
+	s := MemoryStats{Evicted: m.evicted.Load(), Stepped: m.stepped.Load()}
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		s.Balances += sh.used
+		s.Bytes += sh.bytes()
+		sh.mu.Unlock()
+	}
+	return s
+}
+
+// Apply implements Store. ctx is not used: memory does not wait.
+func (m *Memory) Apply(_ context.Context, bills []*Bill) {
+	for _, b := range bills {
+		switch {
+		case b.Verb > algo.Peek:
+			m.command(b)
+			continue
+		case len(b.balances) == 1 && b.balances[0].Trial == 0:
+			m.applyOne(b, &b.balances[0])
+		case len(b.balances) > 0:
+			m.applyAll(b)
+		}
+		b.Settle("memory")
+	}
+}
+
+// applyOne decides the usual bill: one balance, one shard.
+func (m *Memory) applyOne(b *Bill, bal *Balance) {
+	print := m.print(bal.Charge)
+	now := m.now()
+	s := &m.shards[print>>m.shift]
+	wait := int64(b.MaxWait / time.Microsecond)
+	s.mu.Lock()
+	at := s.find(print)
+	s.judge(at, print, now, wait, bal)
+	if b.Verb == algo.Take && bal.Cost > 0 {
+		if bal.Fits {
+			s.debit(at, print, now, bal)
+		} else if bal.View.Stepped {
+			s.step(at, print, bal)
+			m.stepped.Add(1)
+		}
+	}
+	s.mu.Unlock()
+}
+
+// applyAll decides a bill over several balances: judge all, then debit all.
+func (m *Memory) applyAll(b *Bill) {
+	var room [8]uint64
+	prints := room[:0]
+	if len(b.balances) > len(room) {
+		prints = make([]uint64, 0, maxCharges)
+	}
+	for i := range b.balances {
+		prints = append(prints, m.print(b.balances[i].Charge))
+	}
+	wait := int64(b.MaxWait / time.Microsecond)
+	now := m.now()
+	locked := m.lock(prints)
+	refused, culprit := 0, -1
+	for i := range b.balances {
+		bal := &b.balances[i]
+		if bal.Trial != 0 {
+			continue
+		}
+		s := m.shard(prints[i])
+		s.judge(s.find(prints[i]), prints[i], now, wait, bal)
+		if !bal.Fits && bal.Cost != 0 {
+			refused++
+			culprit = i
+		}
+	}
+	take := b.Verb == algo.Take
+	for i := range b.balances {
+		bal := &b.balances[i]
+		s := m.shard(prints[i])
+		if bal.Trial != 0 || !take || bal.Cost == 0 {
+			continue
+		}
+		switch at := s.find(prints[i]); {
+		case refused == 0:
+			s.debit(at, prints[i], now, bal)
+		case bal.View.Stepped:
+			s.step(at, prints[i], bal)
+			m.stepped.Add(1)
+		}
+	}
+	for i := range b.balances { // trials, after the verdict
+		bal := &b.balances[i]
+		if bal.Trial == 0 {
+			continue
+		}
+		s := m.shard(prints[i])
+		at := s.find(prints[i])
+		s.judge(at, prints[i], now, wait, bal)
+		others := refused == 0 || refused == 1 && int(bal.Trial)-1 == culprit
+		if take && others && bal.Fits && bal.Cost > 0 {
+			s.debit(at, prints[i], now, bal)
+		}
+	}
+	m.unlock(locked)
+}
+
+// command carries out the verbs that have no answer but done.
+func (m *Memory) command(b *Bill) {
+	now := m.now()
+	for i := range b.Charges {
+		c := &b.Charges[i]
+		if c.Limit.unlimited {
+			continue
+		}
+		print := m.print(c)
+		s := m.shard(print)
+		s.mu.Lock()
+		switch b.Verb {
+		case algo.Refund:
+			c.Receipt.Refunded = s.refund(print, now, c)
+		case algo.Reset:
+			s.forget(print, now)
+		case algo.Block:
+			s.block(print, now, int64(b.BlockFor/time.Microsecond))
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (m *Memory) shard(print uint64) *shard { return &m.shards[print>>m.shift] }
+
+// locks is a set of shards as a bit map: iterating it is the ascending order.
+type locks [1 << shardBits / 64]uint64
+
+func (m *Memory) lock(prints []uint64) (set locks) {
+	for _, p := range prints {
+		i := p >> m.shift
+		set[i/64] |= 1 << (i % 64)
+	}
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			m.shards[w*64+bits.TrailingZeros64(word)].mu.Lock()
+		}
+	}
+	return set
+}
+
+func (m *Memory) unlock(set locks) {
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			m.shards[w*64+bits.TrailingZeros64(word)].mu.Unlock()
+		}
+	}
+}
+
+// print is whose balance a charge falls on: its space, key, limit name,
+// algorithm and period. The high bits choose the shard, the low bits the slot.
+func (m *Memory) print(c *Charge) uint64 {
+	h := maphash.String(m.seed, c.Key)
+	id := uint64(c.Limit.period)<<8 | uint64(c.Limit.kind)<<4 | uint64(c.Limit.unit)
+	if c.Limit.name != "" {
+		id += bits.RotateLeft64(maphash.String(m.seed, c.Limit.name), 21)
+	}
+	if c.Space != "" {
+		id += bits.RotateLeft64(maphash.String(m.seed, c.Space), 42)
+	}
+	if c.Limit.zone != nil {
+		id += bits.RotateLeft64(maphash.String(m.seed, c.Limit.zone.name), 11)
+	}
+	// A multiplication by an odd number and folding spread id over all bits;
+	// it is injective, so limits of one key never share a print.
+	id *= 0x9E3779B97F4A7C15
+	id ^= id >> 32
+	if h ^= id; h == 0 {
+		return 1 // 0 marks an empty slot
+	}
+	return h
+}

@@ -1,0 +1,80 @@
+package weir
+
+import "github.com/weirhq/weir/algo"
+
+// A sliding log does not fit a slot. Its slot says when it is idle, and the
+// entries stand in the shard's logs, whose bytes count towards the bound: a log
+// grows by doubling up to the 5,000 entries a limit may hold.
+
+const (
+	entryBytes = 16
+	logBytes   = 120 // the Log itself and its place in the map
+)
+
+var noLog algo.Log
+
+// log returns the log that w stands for, never nil.
+func (s *shard) log(print uint64, w *words) *algo.Log {
+	if w[2]&logFlag == 0 {
+		return &noLog // read only: an empty log is never changed
+	}
+	return s.logs[print]
+}
+
+func (s *shard) debitLog(at int, print uint64, now int64, bal *Balance) {
+	var log *algo.Log
+	if at >= 0 && s.slots[at].w[2]&logFlag != 0 {
+		log = s.logs[print]
+	} else {
+		if s.logs == nil {
+			s.logs = make(map[uint64]*algo.Log)
+		}
+		s.shed(print, now)
+		log = new(algo.Log)
+		s.logs[print] = log
+		s.logBytes += logBytes
+	}
+	before := log.Cap()
+	bal.Quota.ChargeLog(log, &bal.View, bal.Cost)
+	s.logBytes += int64(log.Cap()-before) * entryBytes
+	s.put(at, print, now, logWords(&bal.Quota, log))
+	s.shed(print, now)
+}
+
+func logWords(q *algo.Quota, log *algo.Log) words {
+	return words{uint64(log.Newest()+q.Period) << idleShift, 0, logFlag}
+}
+
+func (s *shard) dropLog(print uint64) {
+	log := s.logs[print]
+	s.logBytes -= logBytes + int64(log.Cap())*entryBytes
+	delete(s.logs, print)
+}
+
+// shed brings the shard back within its bytes after a log has grown: of a few
+// logs that the map yields first, which is at random, the one nearest to idle
+// goes. The log of print stays.
+func (s *shard) shed(print uint64, now int64) {
+	for s.bytes() > s.room && len(s.logs) > 1 {
+		var victim uint64
+		var nearest int64 = 1<<63 - 1
+		looked := 0
+		for p := range s.logs {
+			if at := s.find(p); p != print && s.slots[at].w.idleAt() < nearest {
+				victim, nearest = p, s.slots[at].w.idleAt()
+			}
+			if looked++; looked == 8 {
+				break
+			}
+		}
+		if victim == 0 {
+			return
+		}
+		if nearest >= now {
+			s.evicted.Add(1)
+		}
+		e := &s.slots[s.find(victim)]
+		s.abandon(e)
+		e.w = words{}
+	}
+}

@@ -1,0 +1,154 @@
+package weir
+
+import "github.com/weirhq/weir/algo"
+
+// ledger remembers the refunds made on one balance, so that each receipt is
+// good once, later refunds know how far earlier ones pulled the balance forward
+// (see algo.RefundBucket), and receipts from before a reset are void. It
+// outlives its balance: until is past every receipt it has to refuse.
+type ledger struct {
+	refunds []refunded
+	reset   int64 // store time of the last reset; receipts up to it are void
+	until   int64 // microseconds since the epoch
+}
+
+type refunded struct {
+	id   uint64
+	at   int64 // store time of the charge
+	due  int64 // buckets: its Receipt.Due
+	when int64 // store time of the refund
+	pull int64 // microseconds the bucket came forward, rounded up
+}
+
+// maxRefunds bounds a ledger; over it receipts refund nothing.
+const maxRefunds = 1024
+
+// void reports whether the receipt is spent or from before a reset.
+func (l *ledger) void(r *Receipt) bool {
+	if r.ID == 0 || l.reset > 0 && r.At <= l.reset || len(l.refunds) >= maxRefunds {
+		return true
+	}
+	for i := range l.refunds {
+		if l.refunds[i].id == r.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// pulled returns how far refunds of charges before r, made since r was charged,
+// have brought r's own stretch forward. Ties count: less may come back than is
+// owed, never more.
+func (l *ledger) pulled(r *Receipt) (us int64) {
+	for i := range l.refunds {
+		f := &l.refunds[i]
+		if f.when >= r.At && (f.at < r.At || f.at == r.At && f.due <= r.Due) {
+			us += f.pull
+		}
+	}
+	return us
+}
+
+// settled notes that nothing is owed any more, so nothing can be pulled.
+func (l *ledger) settled() {
+	for i := range l.refunds {
+		l.refunds[i].pull = 0
+	}
+}
+
+// refund gives back what c's receipt still owes and returns the units.
+func (s *shard) refund(print uint64, now int64, c *Charge) int64 {
+	r := &c.Receipt
+	book := s.ledgers[print]
+	if book == nil {
+		book = new(ledger)
+	}
+	at := s.find(print)
+	if at < 0 || book.void(r) {
+		return 0
+	}
+	units := r.Cost
+	if c.Cost > 0 {
+		units = min(units, c.Cost)
+	}
+	w := &s.slots[at].w
+	until := w.idleAt()
+	entry := refunded{id: r.ID, at: r.At, due: r.Due, when: now}
+	given, idle := s.giveBack(print, w, c.Limit.Quota(), units, book.pulled(r), &entry, r.Phase)
+	if given == 0 {
+		return 0
+	}
+	book.refunds = append(book.refunds, entry)
+	if idle {
+		book.settled()
+	}
+	s.keep(print, book, max(until, r.Due))
+	return given
+}
+
+// giveBack changes the state in w and fills in how far it came forward.
+func (s *shard) giveBack(print uint64, w *words, q algo.Quota, units, pulled int64, e *refunded, phase int64) (given int64, idle bool) {
+	now := e.when
+	switch q.Kind {
+	case algo.TokenBucket, algo.LeakyBucket:
+		before := w.bucket()
+		after, given := q.RefundBucket(before, now, units, e.due, phase, pulled)
+		e.when = max(now, before.Charged)
+		e.pull = before.Full - after.Full
+		if before.Phase > after.Phase {
+			e.pull++
+		}
+		*w = packBucket(after)
+		return given, after.Full <= e.when && after.Phase == 0
+	case algo.SlidingLog:
+		log := s.log(print, w)
+		if given = q.RefundLog(log, now, units, e.at); given == 0 {
+			return 0, false
+		}
+		if log.Len() == 0 {
+			s.dropLog(print)
+			*w = words{}
+		} else {
+			*w = logWords(&q, log)
+		}
+		return given, false
+	default:
+		state, given := q.RefundWindow(w.window(), now, units, e.due)
+		if given > 0 {
+			v := q.AdvanceWindow(&state, now)
+			v.Start, v.End = state.Start, state.Start+v.End-v.Start
+			*w = packWindow(&q, &v, state)
+		}
+		return given, false
+	}
+}
+
+// voidReceipts makes every receipt of a balance written up to now refund
+// nothing. until is when the balance would have been idle.
+func (s *shard) voidReceipts(print uint64, now, until int64) {
+	if until < now {
+		return
+	}
+	s.keep(print, &ledger{reset: now}, until)
+}
+
+// keep stores book until at least until, after making room.
+func (s *shard) keep(print uint64, book *ledger, until int64) {
+	if s.ledgers == nil {
+		s.ledgers = make(map[uint64]*ledger)
+	}
+	if old := s.ledgers[print]; old != nil {
+		book.until = old.until
+	}
+	book.until = max(book.until, until)
+	s.ledgers[print] = book
+}
+
+// sweepLedgers drops the ledgers whose receipts have all passed.
+func (s *shard) sweepLedgers(now int64) {
+	for p, l := range s.ledgers {
+		if l.until < now {
+			delete(s.ledgers, p)
+		}
+	}
+}
