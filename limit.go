@@ -43,9 +43,6 @@ func PerSecond(n int64) Limit { return Per(n, time.Second) }
 // PerMinute returns Per(n, time.Minute).
 func PerMinute(n int64) Limit { return Per(n, time.Minute) }
 
-// PerHour returns Per(n, time.Hour).
-func PerHour(n int64) Limit { return Per(n, time.Hour) }
-
 // Unlimited returns the limit that admits everything and keeps nothing.
 func Unlimited() Limit { return Limit{unlimited: true, burst: noBurst, sound: true} }
 
