@@ -16,7 +16,7 @@ const module = "github.com/weirhq/weir"
 // map is a fault, so that a new one is placed on purpose.
 type room struct {
 	dir     string // "" is the root; a trailing /... takes in what lies below
-	imports string // rooms it may import, in the same notation; * is any
+	imports string // rooms it may import, in the same notation; * is any; root brings algo
 	outside bool   // may import modules of others
 	serves  bool   // may start goroutines
 	tests   bool   // is for tests: may import testing, and only tests import it
@@ -27,12 +27,12 @@ var rooms = []room{
 	{dir: "", imports: "algo"},
 	{dir: "internal/batch", imports: "root", serves: true},
 	{dir: "internal/redisconn", outside: true, serves: true},
-	{dir: "redisstore/...", imports: "root algo internal/batch internal/redisconn redisstore/...", outside: true},
+	{dir: "redisstore/...", imports: "root internal/batch internal/redisconn redisstore/...", outside: true},
 	{dir: "directory", imports: "root identity policy internal/redisconn", outside: true, serves: true},
-	{dir: "layer/lease", imports: "root algo", serves: true},
-	{dir: "layer/...", imports: "root algo layer/..."},
-	{dir: "verify", imports: "root algo", serves: true},
-	{dir: "storetest", imports: "root algo verify", serves: true, tests: true},
+	{dir: "layer/lease", imports: "root", serves: true},
+	{dir: "layer/...", imports: "root layer/..."},
+	{dir: "verify", imports: "root", serves: true},
+	{dir: "storetest", imports: "root verify", serves: true, tests: true},
 	{dir: "identity"},
 	{dir: "policy", imports: "root identity"},
 	{dir: "policy/policyfile", imports: "root identity policy", outside: true},
@@ -43,7 +43,7 @@ var rooms = []room{
 	{dir: "internal/door/...", imports: "root identity gate headers internal/door/...", outside: true, serves: true},
 	{dir: "observe/stream", imports: "root internal/redisconn", outside: true, serves: true},
 	{dir: "observe/...", imports: "root", outside: true},
-	{dir: "sim/...", imports: "root algo identity policy gate sim/...", outside: true, serves: true},
+	{dir: "sim/...", imports: "root identity policy gate sim/...", outside: true, serves: true},
 	{dir: "internal/daemon", imports: "*", outside: true, serves: true},
 	{dir: "internal/cli/...", imports: "*", outside: true, serves: true},
 	{dir: "cmd/...", imports: "*", outside: true, serves: true},
