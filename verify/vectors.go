@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir"
@@ -73,6 +74,9 @@ func ReadCases(r io.Reader) ([]Case, error) {
 		if err := d.Decode(&c); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
+		if d.More() {
+			return nil, fmt.Errorf("line %d: more than one object", n)
+		}
 		if c.ID == "" || len(c.Steps) == 0 {
 			return nil, fmt.Errorf("line %d: a case needs an id and steps", n)
 		}
@@ -82,14 +86,14 @@ func ReadCases(r io.Reader) ([]Case, error) {
 }
 
 // Clock is a virtual clock, in microseconds since the Unix epoch, that a store
-// under test reads. It is not safe to Set while the store decides.
-type Clock struct{ now int64 }
+// under test reads.
+type Clock struct{ now atomic.Int64 }
 
 // Now returns the time last set.
-func (c *Clock) Now() int64 { return c.now }
+func (c *Clock) Now() int64 { return c.now.Load() }
 
 // Set moves the clock, back as well as forward.
-func (c *Clock) Set(us int64) { c.now = us }
+func (c *Clock) Set(us int64) { c.now.Store(us) }
 
 // Open returns an empty store that reads clock.
 type Open func(clock *Clock) (weir.Store, error)
