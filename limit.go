@@ -98,6 +98,15 @@ func (l Limit) Units() int64 { return l.n }
 // Period returns the length of the period; for a calendar period its longest.
 func (l Limit) Period() time.Duration { return time.Duration(l.period) * time.Microsecond }
 
+// PeriodName spells the period, and for a calendar period its time zone, the
+// same for equal periods: "min", "30s", "month@Europe/Paris".
+func (l *Limit) PeriodName() string {
+	if l.zone != nil {
+		return l.unit.String() + "@" + l.zone.name
+	}
+	return periodString(l.period)
+}
+
 // Kind returns the algorithm.
 func (l Limit) Kind() algo.Kind { return l.kind }
 
@@ -236,7 +245,7 @@ func (l Limit) String() string {
 		if l.zone != nil {
 			b.WriteString(l.unit.String())
 		} else {
-			b.WriteString(periodString(l.period))
+			b.WriteString(l.PeriodName())
 		}
 		if l.burst != noBurst {
 			b.WriteString(" burst=" + strconv.FormatInt(l.burst, 10))

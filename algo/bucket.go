@@ -140,6 +140,25 @@ func (q *Quota) ChargeBucket(v *View, d *Debit) Bucket {
 	return Bucket{v.Full, v.Phase, v.At, q.N, q.Capacity}
 }
 
+// Units returns how many units a length of time in this bucket stands for,
+// rounded up.
+func (q *Quota) Units(us, phase int64) int64 {
+	return multiply(q.N, us).add(phase).ceil(q.Period)
+}
+
+// Uncharge returns the view before ChargeBucket, for engines that debit
+// elsewhere and report here. What was owed to an older quota is not restored:
+// Delay does not ask for it.
+func (q *Quota) Uncharge(v View, d *Debit) View {
+	v.Full -= d.cost.us
+	v.Phase -= d.cost.phase
+	if v.Phase < 0 {
+		v.Phase += q.N
+		v.Full--
+	}
+	return v
+}
+
 // StepBucket returns b moved to now, for a denial that must keep the new
 // stored time after the clock was stepped back.
 func StepBucket(b Bucket, now int64) Bucket {
@@ -228,7 +247,7 @@ func (q *Quota) RefundBucket(b Bucket, now, units, dueFull, duePhase, later int6
 	if owed.us < back.us || owed.us == back.us && owed.phase < back.phase {
 		back = owed
 	}
-	given := multiply(q.N, back.us).add(back.phase).ceil(q.Period)
+	given := q.Units(back.us, back.phase)
 	b.Full -= back.us
 	b.Phase -= back.phase
 	if b.Phase < 0 {

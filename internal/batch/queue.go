@@ -1,0 +1,250 @@
+// Package batch gathers what concurrent callers ask into flights, so that many
+// bills cost one trip to the store and one script call.
+//
+//	callers ─▶ Do ─▶ waiting ─▶ sender: takes all that waits, up to a weight ─▶ send
+//	                                └── while a flight is out, the next gathers
+//
+// There is no timer on the way in: a call that finds a free sender leaves at
+// once, alone; under load flights fill up by themselves while others are out.
+// Waiting a moment to gather more was rejected: it costs latency when idle and
+// gains nothing when busy.
+//
+// Every call is answered within the queue's timeout of its arrival, waiting
+// included, whatever the store does. One timer per queue watches the oldest
+// call; a context with a deadline per call costs a microsecond and four
+// allocations. A call that ran out of time while waiting is withdrawn and was
+// never sent; one that ran out in flight may still be carried out (ErrUnknown).
+//
+// Lock rule: mu guards everything; it is never held while sending.
+package batch
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// The ways in which a call ends without its flight's own result.
+var (
+	ErrFull    = errors.New("the queue is full")
+	ErrLate    = errors.New("no time left before it could be sent")
+	ErrUnknown = errors.New("no answer in time; it may have been carried out")
+	ErrClosed  = errors.New("the queue is closed")
+)
+
+// Options configures New. All fields are required.
+type Options[T any] struct {
+	// Send carries out a flight and returns nil, or an error that holds for all
+	// of it. It runs on one of Senders goroutines. It must return soon after
+	// deadline, the time at which the first of the calls is given up.
+	Send func(flight []T, deadline time.Time) error
+
+	Senders   int           // flights out at a time
+	MaxWeight int           // of one flight; a heavier call flies alone
+	MaxQueued int           // weight that may wait; over it calls get ErrFull
+	Timeout   time.Duration // from arrival to answer
+}
+
+// Queue gathers calls. It is safe for concurrent use.
+type Queue[T any] struct {
+	o     Options[T]
+	calls sync.Pool
+
+	mu      sync.Mutex
+	ready   sync.Cond // a sender may take a flight, or the queue is closed
+	waiting []*call[T]
+	weight  int       // of waiting
+	pending list.List // every call not yet answered, oldest first
+	timer   *time.Timer
+	armed   bool
+	closed  bool
+	senders sync.WaitGroup
+}
+
+type call[T any] struct {
+	payload  T
+	weight   int
+	deadline time.Time
+	element  *list.Element // in pending; nil once answered
+	sent     bool
+	done     chan error
+}
+
+// New starts the senders. Close stops them.
+func New[T any](o Options[T]) *Queue[T] {
+	q := &Queue[T]{o: o}
+	q.ready.L = &q.mu
+	q.calls.New = func() any { return &call[T]{done: make(chan error, 1)} }
+	q.timer = time.AfterFunc(time.Hour, q.expire)
+	q.timer.Stop()
+	for range o.Senders {
+		q.senders.Go(q.sendLoop)
+	}
+	return q
+}
+
+// Do sends payload in some flight and waits for it. After it returns, nothing
+// more happens to payload unless the error is ErrUnknown or ctx's.
+func (q *Queue[T]) Do(ctx context.Context, payload T, weight int) error {
+	c := q.calls.Get().(*call[T])
+	c.payload, c.weight, c.sent = payload, weight, false
+	c.deadline = time.Now().Add(q.o.Timeout)
+	if err := q.enter(c); err != nil {
+		return err
+	}
+	var err error
+	select {
+	case err = <-c.done:
+	case <-ctx.Done():
+		if err = q.withdraw(c, ctx.Err()); err == nil {
+			err = <-c.done // it was answered meanwhile
+		}
+	}
+	if !errors.Is(err, ErrUnknown) && ctx.Err() == nil { // no sender holds c any more
+		var none T
+		c.payload = none
+		q.calls.Put(c)
+	}
+	return err
+}
+
+func (q *Queue[T]) enter(c *call[T]) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return ErrClosed
+	case q.weight+c.weight > q.o.MaxQueued && len(q.waiting) > 0:
+		return ErrFull
+	}
+	q.waiting = append(q.waiting, c)
+	q.weight += c.weight
+	c.element = q.pending.PushBack(c)
+	if !q.armed {
+		q.armed = true
+		q.timer.Reset(q.o.Timeout)
+	}
+	q.ready.Signal()
+	return nil
+}
+
+// withdraw gives c up for its caller's context. It returns nil if c has its
+// answer already.
+func (q *Queue[T]) withdraw(c *call[T], cause error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c.element == nil {
+		return nil
+	}
+	sent := c.sent
+	q.drop(c)
+	if sent {
+		return errors.Join(cause, ErrUnknown)
+	}
+	return cause
+}
+
+// drop takes c out of everything but the flight it may be in.
+func (q *Queue[T]) drop(c *call[T]) {
+	q.pending.Remove(c.element)
+	c.element = nil
+	if c.sent {
+		return
+	}
+	for i, w := range q.waiting {
+		if w == c {
+			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+			q.weight -= c.weight
+			return
+		}
+	}
+}
+
+// answer ends c, once. It reports whether c still waited for it.
+func (q *Queue[T]) answer(c *call[T], err error) {
+	if c.element != nil {
+		q.drop(c)
+		c.done <- err
+	}
+}
+
+// expire answers every call whose time is up and looks again when the next is.
+func (q *Queue[T]) expire() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	for e := q.pending.Front(); e != nil; e = q.pending.Front() {
+		c := e.Value.(*call[T])
+		if left := c.deadline.Sub(now); left > 0 {
+			q.timer.Reset(left)
+			return
+		}
+		if c.sent {
+			q.answer(c, ErrUnknown)
+		} else {
+			q.answer(c, ErrLate)
+		}
+	}
+	q.armed = false
+}
+
+func (q *Queue[T]) sendLoop() {
+	var calls []*call[T]
+	var flight []T
+	for {
+		var deadline time.Time
+		calls, flight, deadline = q.take(calls[:0], flight[:0])
+		if len(calls) == 0 {
+			return
+		}
+		err := q.o.Send(flight, deadline)
+		q.mu.Lock()
+		for _, c := range calls {
+			q.answer(c, err)
+		}
+		q.mu.Unlock()
+		clear(calls)
+		clear(flight)
+	}
+}
+
+// take waits for calls and takes as many as fit one flight; none means closed.
+func (q *Queue[T]) take(calls []*call[T], flight []T) ([]*call[T], []T, time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) == 0 {
+		if q.closed {
+			return nil, nil, time.Time{}
+		}
+		q.ready.Wait()
+	}
+	weight := 0
+	for _, c := range q.waiting {
+		if weight += c.weight; weight > q.o.MaxWeight && len(calls) > 0 {
+			weight -= c.weight
+			break
+		}
+		c.sent = true
+		calls = append(calls, c)
+		flight = append(flight, c.payload)
+	}
+	q.waiting = q.waiting[:copy(q.waiting, q.waiting[len(calls):])]
+	q.weight -= weight
+	if len(q.waiting) > 0 {
+		q.ready.Signal()
+	}
+	return calls, flight, calls[0].deadline
+}
+
+// Close answers what waits, sends nothing new after it and waits for the
+// flights that are out.
+func (q *Queue[T]) Close() {
+	q.mu.Lock()
+	q.closed = true
+	q.ready.Broadcast()
+	q.mu.Unlock()
+	q.senders.Wait()
+	q.timer.Stop()
+}

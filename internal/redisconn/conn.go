@@ -1,0 +1,142 @@
+// Package redisconn turns a store URL into a client: single server, Sentinel or
+// Cluster, with TLS, time limits, and a first connection that may come late.
+package redisconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// ErrDown says that no server could be connected to yet.
+var ErrDown = errors.New("no connection to the store yet")
+
+// Settings are what a URL cannot carry. The zero value is right for most.
+type Settings struct {
+	Username string
+	Password string
+	TLS      *tls.Config // for rediss:// and, if set, any other
+	// Connections is how many connections to a node, a power of two; the
+	// client's own choice if 0.
+	Connections int
+}
+
+// How long the client waits: a dead peer is found out in a fraction of a second,
+// since every decision has its own, much shorter deadline.
+const (
+	dialTimeout  = 250 * time.Millisecond
+	writeTimeout = 500 * time.Millisecond
+	redirections = 3
+	bufferBytes  = 1 << 18
+)
+
+// Conn is a client that may not be there yet. It is safe for concurrent use.
+type Conn struct {
+	client  atomic.Pointer[rueidis.Client]
+	option  rueidis.ClientOption
+	cluster bool
+	stop    context.CancelFunc
+	dialer  sync.WaitGroup
+}
+
+// Open parses url and connects. If that fails it keeps trying in the background
+// and Client returns ErrDown meanwhile; only a URL that makes no sense, and a
+// server that refuses the credentials, are errors.
+func Open(url string, s Settings) (*Conn, error) {
+	option, cluster, err := Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	apply(&option, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Conn{option: option, cluster: cluster, stop: cancel}
+	if err := c.dial(); err != nil {
+		if refused, ok := rueidis.IsRedisErr(err); ok && isCredential(refused.Error()) {
+			cancel()
+			return nil, refused
+		}
+		c.dialer.Go(func() { c.keepDialing(ctx) })
+	}
+	return c, nil
+}
+
+func apply(o *rueidis.ClientOption, s Settings) {
+	o.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
+	o.ConnWriteTimeout = writeTimeout
+	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferBytes, bufferBytes
+	o.ClusterOption.MaxMovedRedirections = redirections
+	o.DisableRetry = true // a script is never sent again by the client
+	o.DisableCache = true // balances change at every use
+	o.ClientName = "weir"
+	if s.Username != "" {
+		o.Username = s.Username
+	}
+	if s.Password != "" {
+		o.Password = s.Password
+	}
+	if s.TLS != nil {
+		o.TLSConfig = s.TLS
+	}
+	for 1<<(o.PipelineMultiplex+1) <= s.Connections {
+		o.PipelineMultiplex++
+	}
+}
+
+func (c *Conn) dial() error {
+	client, err := rueidis.NewClient(c.option)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return err
+	}
+	c.client.Store(&client)
+	return nil
+}
+
+// keepDialing tries until it succeeds. Its pauses are jittered, so that many
+// instances do not come back at one moment.
+func (c *Conn) keepDialing(ctx context.Context) {
+	pause := 100 * time.Millisecond
+	for {
+		t := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		if c.dial() == nil {
+			return
+		}
+		pause = min(2*pause, time.Second)
+	}
+}
+
+// Client returns the client, or ErrDown before the first connection.
+func (c *Conn) Client() (rueidis.Client, error) {
+	if p := c.client.Load(); p != nil {
+		return *p, nil
+	}
+	return nil, ErrDown
+}
+
+// Cluster reports whether keys are spread over slots.
+func (c *Conn) Cluster() bool { return c.cluster }
+
+// Close ends the dialing and the client.
+func (c *Conn) Close() error {
+	c.stop()
+	c.dialer.Wait()
+	if p := c.client.Load(); p != nil {
+		(*p).Close()
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+)
+
+// command carries out refund, reset and block, charge by charge: these are rare
+// and do not fly with the takes.
+func (s *Store) command(ctx context.Context, b *weir.Bill) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	for i := range b.Charges {
+		c := &b.Charges[i]
+		if c.Limit.IsUnlimited() {
+			continue
+		}
+		var err error
+		switch b.Verb {
+		case algo.Refund:
+			err = s.refund(ctx, c)
+		case algo.Reset:
+			_, err = s.ask(ctx, c, "reset", formatInt(int64(c.Limit.Period()/time.Microsecond)))
+		case algo.Block:
+			_, err = s.ask(ctx, c, "block", formatInt(int64(b.BlockFor/time.Microsecond)),
+				formatInt(int64(c.Limit.Period()/time.Microsecond)))
+		default:
+			err = &weir.StoreError{Kind: "unsupported"}
+		}
+		if err != nil {
+			b.Err = storeError(err)
+			return
+		}
+	}
+}
+
+// ask runs the command script on a charge's balance and returns what follows
+// the clock and the error in the reply.
+func (s *Store) ask(ctx context.Context, c *weir.Charge, args ...string) (rest reader, err error) {
+	key := s.keys.balance(c)
+	reply, err := s.run(ctx, commandText, []string{key, ledger(key)}, args)
+	if err != nil {
+		if text, ok := refusal(err); ok {
+			return rest, replyError(text)
+		}
+		return rest, err
+	}
+	in := reader{rest: reply}
+	in.array()
+	s.learn(in.int())
+	if _, word := in.value(); word != "" {
+		return rest, replyError(word)
+	}
+	return in, in.err
+}
+
+// refund gives back what a receipt still owes.
+func (s *Store) refund(ctx context.Context, c *weir.Charge) error {
+	r := &c.Receipt
+	units := r.Cost
+	if c.Cost > 0 {
+		units = min(units, c.Cost)
+	}
+	q := c.Limit.Quota()
+	if units < 1 || q.N == 0 {
+		return nil
+	}
+	bal := weir.Balance{Charge: c, Quota: q, Cost: min(units, q.Most())}
+	if q.Kind.Bucket() {
+		bal.Debit = q.Debit(bal.Cost)
+	}
+	var enc request
+	var p part
+	enc.quota(&p, &bal, s.expected())
+	id := binary.BigEndian.AppendUint64(nil, r.ID)
+	in, err := s.ask(ctx, c, "refund", string(id), formatInt(r.At), formatInt(r.Due), formatInt(r.Phase),
+		formatInt(units), string(append(appendArray(nil, p.ints), enc.body...)))
+	if err != nil {
+		return err
+	}
+	if in.rest == "" {
+		return errors.New("the refund's reply is too short")
+	}
+	us, phase := in.int(), in.int()
+	r.Refunded = us
+	if q.Kind.Bucket() {
+		r.Refunded = q.Units(us, phase)
+	}
+	return in.err
+}
+
+func formatInt(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,21 @@
+// Package redisstore keeps balances in Redis or Valkey: single, under Sentinel
+// or in a Cluster.
+//
+//	store, err := redisstore.Open("redis://127.0.0.1:6379/0", redisstore.Options{})
+//	l, err := weir.New(weir.Options{Store: store})
+//
+// Concurrent bills are gathered into flights (internal/batch); a flight is one
+// call of one script (lua/), which reads every key, decides every bill in turn
+// on the server's own clock and writes each changed key once, with a time to
+// live. The script only moves states; remaining, retry and reset are worked out
+// here, by package algo, from the states it answers with.
+//
+//	bills ─ request: keys and arguments, encoded ─ queue ─ flight ─ script
+//	bills ◀ Settle ◀ outcomes ◀──────────────────────────── reply ◀──┘
+//
+// A failure is a *weir.StoreError in the bill; the Limiter turns it into the
+// answer that the limits state. Nothing is sent twice after an unknown outcome.
+//
+// Redis 6.2 is the oldest that is supported. An ACL user needs EVALSHA, EVAL,
+// TIME, MGET, EXISTS, SET, SETRANGE, APPEND and DEL on {prefix}*.
+package redisstore

@@ -1,0 +1,90 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/internal/batch"
+	"github.com/weirhq/weir/internal/redisconn"
+)
+
+// replyKinds maps the first word of a Redis error to a kind of StoreError.
+var replyKinds = map[string]string{
+	"READONLY": "readonly", "MASTERDOWN": "masterdown", "LOADING": "loading", "BUSY": "busy", "OOM": "oom",
+	"CLUSTERDOWN": "clusterdown", "TRYAGAIN": "clusterdown", "MOVED": "clusterdown", "ASK": "clusterdown",
+	"NOAUTH": "noperm", "WRONGPASS": "noperm", "NOPERM": "noperm", "NOREPLICAS": "noreplicas",
+	"STALE": "stale", "AGAIN": "calendar", "wrong_type": "wrong_type", "bad_state": "bad_state",
+	"WRONGTYPE": "wrong_type", "NOSCRIPT": "noscript", "MISCONF": "misconf", "EXECABORT": "other",
+}
+
+// unreachableKinds are the replies of a server that cannot serve at all.
+var unreachableKinds = map[string]bool{"masterdown": true, "loading": true, "clusterdown": true}
+
+// refusal returns the text of an error that the server itself answered with, as
+// opposed to one of the way to it.
+func refusal(err error) (text string, ok bool) {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		return e.Error(), true
+	}
+	var other interface {
+		error
+		RedisError() // what go-redis marks its own with
+	}
+	if errors.As(err, &other) {
+		return other.Error(), true
+	}
+	return "", false
+}
+
+// replyError returns the StoreError for an error that the server answered with.
+// The text goes no further than its first word: what follows may name a key.
+func replyError(text string) *weir.StoreError {
+	word, _, _ := strings.Cut(strings.TrimPrefix(text, "ERR "), " ")
+	kind, ok := replyKinds[strings.TrimSuffix(word, ":")]
+	if !ok {
+		kind = "other"
+	}
+	e := &weir.StoreError{Kind: kind, Unreachable: unreachableKinds[kind]}
+	if kind == "other" {
+		e.Err = errors.New("redis refused the script")
+	}
+	return e
+}
+
+// storeError returns the StoreError for err, which is not nil.
+func storeError(err error) *weir.StoreError {
+	var se *weir.StoreError
+	var timeout net.Error
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &se):
+		return se
+	case errors.Is(err, batch.ErrFull):
+		return &weir.StoreError{Kind: "overloaded", Err: err}
+	case errors.Is(err, batch.ErrUnknown):
+		return &weir.StoreError{Kind: "timeout", Err: err, Unknown: true}
+	case errors.Is(err, batch.ErrLate):
+		return &weir.StoreError{Kind: "timeout", Err: err}
+	case errors.Is(err, batch.ErrClosed):
+		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true}
+	case errors.Is(err, context.Canceled):
+		return &weir.StoreError{Kind: "canceled", Err: context.Canceled, Unknown: true}
+	case errors.Is(err, redisconn.ErrDown):
+		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true}
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.As(err, &timeout) && timeout.Timeout():
+		return &weir.StoreError{Kind: "timeout", Err: context.DeadlineExceeded, Unknown: true}
+	case errors.Is(err, io.EOF), errors.As(err, &dial):
+		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true, Unknown: true}
+	}
+	return &weir.StoreError{Kind: "other", Err: err, Unknown: true}
+}

@@ -1,0 +1,162 @@
+package redisstore
+
+import (
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+)
+
+// request is what one caller asks in one flight: some bills, encoded before they
+// are queued, since a caller that gave up may reuse its bills while the flight
+// is still out. The flight writes outcomes; the caller copies them into its
+// bills.
+type request struct {
+	parts    []part
+	keys     []string
+	body     []byte // the parts' arguments, one after the other
+	outcomes []outcome
+}
+
+// part is one bill of a request.
+type part struct {
+	single bool // one balance, no trial: may join a run
+	count  int  // balances
+	key    int  // first in request.keys
+	from   int  // arguments in request.body
+	to     int
+	ints   int // how many arguments these are
+
+	status string // "" decided, or the script's word
+	first  int    // first in request.outcomes
+}
+
+// outcome is what the script said of one balance.
+type outcome struct {
+	kind             algo.Kind
+	now, at, blocked int64
+	flags            int64
+	a, b, c, d       int64 // the view, by kind
+	forget           int64
+}
+
+// The flags of an outcome, as the script sets them.
+const (
+	flagFits    = 1
+	flagDebited = 2
+	flagAt      = 4
+	flagForget  = 8
+	flagStepped = 16
+	flagBlocked = 32
+)
+
+// logWeight is what a charge of a sliding log weighs against one of another
+// kind: its state is up to 70 kB to read.
+const logWeight = 25
+
+// add encodes bill into the request and returns its weight. clock is the time
+// the store is expected to have, for calendar periods.
+func (r *request) add(bill *weir.Bill, keys *keyer, clock int64) (weight int) {
+	balances := bill.Balances()
+	p := part{count: len(balances), key: len(r.keys), from: len(r.body), first: len(r.outcomes)}
+	p.single = len(balances) == 1 && balances[0].Trial == 0
+	verb := int64(1)
+	if bill.Verb == algo.Peek {
+		verb = 2
+	}
+	r.int(&p, verb)
+	r.int(&p, int64(bill.MaxWait/time.Microsecond))
+	if !p.single {
+		r.int(&p, int64(len(balances)))
+	}
+	for i := range balances {
+		bal := &balances[i]
+		r.keys = append(r.keys, keys.balance(bal.Charge))
+		if !p.single {
+			r.int(&p, int64(bal.Trial))
+		}
+		r.quota(&p, bal, clock)
+		r.outcomes = append(r.outcomes, outcome{kind: bal.Quota.Kind})
+		weight++
+		if bal.Quota.Kind == algo.SlidingLog {
+			weight += logWeight - 1
+		}
+	}
+	p.to = len(r.body)
+	r.parts = append(r.parts, p)
+	return weight
+}
+
+func (r *request) int(p *part, n int64) {
+	r.body = appendInt(r.body, n)
+	p.ints++
+}
+
+// quota encodes what a balance is asked, as lua/5_take.lua reads it.
+func (r *request) quota(p *part, bal *weir.Balance, clock int64) {
+	q, d, cost := &bal.Quota, &bal.Debit, bal.Cost
+	if bal.Never {
+		cost = -1
+	}
+	r.int(p, int64(q.Kind)+1)
+	r.int(p, q.N)
+	r.int(p, q.Period)
+	r.int(p, cost)
+	switch {
+	case q.Kind.Bucket():
+		r.int(p, q.Capacity)
+		for _, span := range []func() (int64, int64){d.Cost, d.Capacity} {
+			us, phase := span()
+			r.int(p, us)
+			r.int(p, phase)
+		}
+	case q.Kind == algo.FixedWindow && q.Calendar == nil:
+		r.int(p, 0)
+	case q.Kind == algo.FixedWindow:
+		// The period before, this one and the two after: the store's clock may
+		// be off from what is expected, and a stored period up to 10 s ahead.
+		start, end := q.Calendar.Around(clock)
+		before, _ := q.Calendar.Around(start - 1)
+		_, next := q.Calendar.Around(end)
+		_, last := q.Calendar.Around(next)
+		r.int(p, 5)
+		for _, edge := range []int64{before, start, end, next, last} {
+			r.int(p, edge)
+		}
+	}
+}
+
+// settle writes what the flight found for part i into bill.
+func (r *request) settle(i int, bill *weir.Bill) {
+	p := &r.parts[i]
+	balances := bill.Balances()
+	for j := range balances {
+		r.outcomes[p.first+j].into(&balances[j])
+	}
+	bill.Settle("redis")
+}
+
+// into writes the outcome into a balance.
+func (o *outcome) into(bal *weir.Balance) {
+	bal.Fits = o.flags&flagFits != 0
+	bal.Debited = o.flags&flagDebited != 0
+	bal.Blocked = o.blocked
+	v := algo.View{Now: o.now, At: o.at, Stepped: o.flags&flagStepped != 0}
+	q := &bal.Quota
+	switch {
+	case q.Kind.Bucket():
+		v.Full, v.Phase, v.Forget = o.a, o.b, o.forget
+		if v.Forget == 0 {
+			v.Forget = 1<<63 - 1
+		}
+		if bal.Debited {
+			before := q.Uncharge(v, &bal.Debit)
+			bal.Delay = q.Delay(&before, &bal.Debit)
+		}
+	case q.Kind == algo.SlidingLog:
+		v.Used, v.Newest, v.FreeAt = o.a, o.b, o.c
+	default:
+		v.Start, v.End, v.Prev, v.Cur = o.a, o.b, o.c, o.d
+	}
+	bal.View = v
+}

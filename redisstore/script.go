@@ -1,0 +1,55 @@
+package redisstore
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"strings"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// script is one text as the server knows it.
+type script struct{ text, sha string }
+
+// shebang declares the script to Redis 7 and Valkey: it may run while memory is
+// over maxmemory, since its states are tiny and all expire. Redis 6.2 takes it
+// for a syntax error, so the plain text is kept beside it.
+const shebang = "#!lua flags=allow-oom\n"
+
+// scripts are the texts of one store: they differ in where the time comes from
+// and in whether the server knows the shebang.
+type scripts struct{ take, command script }
+
+func composeScripts(givenClock, plain bool) scripts {
+	clock := "1_clock_server"
+	if givenClock {
+		clock = "1_clock_given"
+	}
+	head := shebang
+	if plain {
+		head = ""
+	}
+	return scripts{
+		take:    compose(head, clock, "2_exact", "3_state", "4_judge", "5_take"),
+		command: compose(head, clock, "2_exact", "3_state", "4_judge", "5_command"),
+	}
+}
+
+// compose joins parts of lua/ into one script.
+func compose(head string, parts ...string) script {
+	var b strings.Builder
+	b.WriteString(head)
+	for _, name := range parts {
+		text, err := sources.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic("redisstore: " + err.Error()) // embedded at build time: cannot happen
+		}
+		b.Write(text)
+		b.WriteByte('\n')
+	}
+	text := b.String()
+	sum := sha1.Sum([]byte(text))
+	return script{text, hex.EncodeToString(sum[:])}
+}

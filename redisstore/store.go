@@ -1,0 +1,315 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+	"github.com/weirhq/weir/internal/batch"
+	"github.com/weirhq/weir/internal/redisconn"
+)
+
+// Options configures a store. The zero value is right for production.
+type Options struct {
+	// Prefix separates deployments that share a Redis; "weir" if empty. No braces.
+	Prefix string
+	// Secret, if set, makes every stored key an HMAC of the caller's. All
+	// instances on one prefix must use the same, or Open and Check fail.
+	Secret []byte
+	// Timeout bounds a decision, queueing included; 50 ms if 0.
+	Timeout time.Duration
+	// Senders is how many script calls may be out at a time, 2 if 0.
+	Senders int
+	// Clock replaces the server's clock, in tests and simulations alone:
+	// microseconds since the Unix epoch. The daemon never sets it.
+	Clock func() int64
+	// TLS and password settings that a URL cannot carry.
+	Conn redisconn.Settings
+}
+
+const (
+	defaultPrefix  = "weir"
+	defaultTimeout = 50 * time.Millisecond
+	maxWeight      = 256
+	maxQueued      = 64 * maxWeight
+	maxCharges     = 32
+)
+
+// Store keeps balances in Redis. It is safe for concurrent use.
+type Store struct {
+	scripter Scripter
+	keys     keyer
+	timeout  time.Duration
+	clock    func() int64 // given time, or nil
+	scripts  atomic.Pointer[scripts]
+	queue    *batch.Queue[*request]
+	flights  chan *flight // idle buffers
+	cluster  bool
+
+	offset  atomic.Int64 // store's clock minus ours in µs, at least; 0 until known
+	stepped atomic.Int64
+	unknown atomic.Int64
+}
+
+// Open connects to url, one of
+//
+//	redis://[user[:password]@]host:port[/db]   rediss://… (TLS)   unix:///path
+//	redis+sentinel://host:port,host:port/master
+//	redis+cluster://host:port,host:port
+//
+// A server that cannot be reached is no error: the store answers with errors,
+// which the Limiter turns into the stated answers, and connects when it can. A
+// server that answers and cannot be used (no permission, another key secret, too
+// old) is an error.
+func Open(url string, o Options) (*Store, error) {
+	conn, err := redisconn.Open(url, o.Conn)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newStore(connScripter{rueidisScripter{conn.Client}, conn}, conn.Cluster(), o)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return s, nil
+}
+
+// connScripter closes the connection with the scripter.
+type connScripter struct {
+	rueidisScripter
+	conn *redisconn.Conn
+}
+
+func (s connScripter) Close() error { return s.conn.Close() }
+
+// New returns a store over a client that the caller brings. The store closes it.
+func New(s Scripter, o Options) (*Store, error) { return newStore(s, false, o) }
+
+func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
+	if o.Prefix == "" {
+		o.Prefix = defaultPrefix
+	}
+	if strings.ContainsAny(o.Prefix, "{}") {
+		return nil, &weir.InputError{Field: "key_prefix", Problem: "must not hold { or }"}
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Senders <= 0 {
+		o.Senders = 2
+	}
+	s := &Store{
+		scripter: scripter, cluster: cluster,
+		keys:    keyer{prefix: o.Prefix, secret: o.Secret},
+		timeout: o.Timeout, clock: o.Clock,
+		flights: make(chan *flight, o.Senders),
+	}
+	modern := composeScripts(s.clock != nil, false)
+	s.scripts.Store(&modern)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.Check(ctx); err != nil && !storeError(err).Unreachable {
+		return nil, err
+	}
+	for range o.Senders {
+		s.flights <- newFlight()
+	}
+	s.queue = batch.New(batch.Options[*request]{
+		Send: s.send, Senders: o.Senders, MaxWeight: maxWeight, MaxQueued: maxQueued, Timeout: o.Timeout,
+	})
+	return s, nil
+}
+
+// Check runs the script on nothing, which needs every permission but those of
+// the keys, and compares the fingerprint of the key secret with the one in
+// Redis. It says what is missing.
+func (s *Store) Check(ctx context.Context) error {
+	_, err := s.run(ctx, take, nil, []string{emptyBatch, ""})
+	if text, ok := refusal(err); ok && strings.Contains(text, "near '#'") {
+		// Redis 6.2: the same script without the shebang.
+		plain := composeScripts(s.clock != nil, true)
+		s.scripts.Store(&plain)
+		_, err = s.run(ctx, take, nil, []string{emptyBatch, ""})
+	}
+	if err != nil {
+		return s.explain(err)
+	}
+	mark := s.keys.prefix + "1:{secret}"
+	got, err := s.scripter.Eval(ctx, fingerprintScript, []string{mark}, []string{s.keys.fingerprint()})
+	if err != nil {
+		return s.explain(err)
+	}
+	if got != s.keys.fingerprint() {
+		return &weir.StoreError{Kind: "secret", Err: errors.New(
+			"key_secret_file differs from that of the instances already on this key_prefix; use the same secret or another prefix")}
+	}
+	return nil
+}
+
+// explain makes an error of Check fit for the log at start.
+func (s *Store) explain(err error) error {
+	if text, ok := refusal(err); ok {
+		se := replyError(text)
+		if se.Kind == "noperm" || se.Kind == "other" { // no key was sent but our own mark
+			se.Err = errors.New(text)
+		}
+		return se
+	}
+	return storeError(err)
+}
+
+// fingerprintScript keeps the first fingerprint on a prefix.
+const fingerprintScript = `redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])`
+
+// emptyBatch asks the take script for nothing: no deadline, no runs, no bills.
+var emptyBatch = string(appendInt(appendInt(appendInt(appendArray(nil, 3), 0), 0), 0))
+
+// Caps implements weir.Store.
+func (s *Store) Caps() weir.Caps {
+	return weir.Caps{
+		Source: "redis", AcrossKeys: !s.cluster, Shared: true, ServerClock: true, MaxCharges: maxCharges,
+		Verbs: []algo.Verb{algo.Take, algo.Peek, algo.Refund, algo.Reset, algo.Block},
+	}
+}
+
+// Close answers what is queued, waits for what is out and closes the client.
+func (s *Store) Close() error {
+	s.queue.Close()
+	return s.scripter.Close()
+}
+
+// expected returns what the store's clock should read, in microseconds.
+func (s *Store) expected() int64 {
+	if s.clock != nil {
+		return s.clock()
+	}
+	return time.Now().UnixMicro() + s.offset.Load()
+}
+
+// Apply implements weir.Store.
+func (s *Store) Apply(ctx context.Context, bills []*weir.Bill) {
+	for len(bills) > 0 {
+		n, weight := 0, 0
+		r := new(request)
+		for n < len(bills) && weight < maxWeight {
+			if bills[n].Verb > algo.Peek {
+				break
+			}
+			weight += r.add(bills[n], &s.keys, s.expected())
+			n++
+		}
+		if n == 0 {
+			s.command(ctx, bills[0])
+			bills = bills[1:]
+			continue
+		}
+		s.decide(ctx, bills[:n], r, weight)
+		bills = bills[n:]
+	}
+}
+
+// decide sends one request and settles its bills.
+func (s *Store) decide(ctx context.Context, bills []*weir.Bill, r *request, weight int) {
+	err := s.queue.Do(ctx, r, weight)
+	if err != nil {
+		se := storeError(err)
+		if se.Unknown {
+			s.unknown.Add(int64(len(bills)))
+		}
+		for _, b := range bills {
+			b.Err = se
+		}
+		return
+	}
+	for i, b := range bills {
+		switch status := r.parts[i].status; status {
+		case "":
+			r.settle(i, b)
+		default:
+			b.Err = replyError(status)
+		}
+	}
+}
+
+// send carries out a flight, on a sender's goroutine.
+func (s *Store) send(requests []*request, deadline time.Time) error {
+	f := <-s.flights
+	defer func() { s.flights <- f }()
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	for attempt := 0; ; attempt++ {
+		f.reset(requests)
+		keys, body, which := f.encode(s.notAfter(deadline))
+		args := []string{body, which}
+		reply, err := s.run(ctx, take, keys, args)
+		if err != nil {
+			if text, ok := refusal(err); ok {
+				return replyError(text)
+			}
+			return err
+		}
+		now, refused, err := f.decode(reply)
+		if err != nil {
+			return &weir.StoreError{Kind: "other", Err: err, Unknown: true}
+		}
+		s.learn(now)
+		if refused == "STALE" {
+			// Nothing was charged. If our own time is not up, the store's clock
+			// was stepped, and is known again now.
+			if attempt == 0 && time.Now().Before(deadline) {
+				continue
+			}
+			return replyError(refused)
+		}
+		return nil
+	}
+}
+
+// notAfter is the deadline on the store's clock, past which a script that waited
+// in a stalled server must not charge: its answer was given long ago.
+func (s *Store) notAfter(deadline time.Time) int64 {
+	offset := s.offset.Load()
+	if s.clock != nil || offset == 0 {
+		return 0
+	}
+	return deadline.UnixMicro() + offset
+}
+
+// learn takes the offset of the store's clock from a reply. The clock was read
+// before the reply came, so the figure errs towards charging less.
+func (s *Store) learn(now int64) {
+	if s.clock != nil {
+		return
+	}
+	offset := now - time.Now().UnixMicro()
+	if offset == 0 {
+		offset = -1
+	}
+	s.offset.Store(offset)
+}
+
+// run calls a script by its hash and, where the server does not know it, by its
+// text. NOSCRIPT is the one error after which sending again is right: the script
+// did not run.
+func (s *Store) run(ctx context.Context, which func(*scripts) *script, keys, args []string) (string, error) {
+	sc := which(s.scripts.Load())
+	if s.clock != nil {
+		args = append(args, formatInt(s.clock()))
+	}
+	reply, err := s.scripter.EvalSHA(ctx, sc.sha, keys, args)
+	if err != nil && isNoScript(err) {
+		return s.scripter.Eval(ctx, sc.text, keys, args)
+	}
+	return reply, err
+}
+
+func take(s *scripts) *script        { return &s.take }
+func commandText(s *scripts) *script { return &s.command }
+
+func isNoScript(err error) bool {
+	text, ok := refusal(err)
+	return ok && strings.HasPrefix(text, "NOSCRIPT")
+}
