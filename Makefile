@@ -1,0 +1,41 @@
+# Every target is one command that can be read here. `make` lists them.
+.DEFAULT_GOAL := help
+.PHONY: help test lint fuzz soak bench race mainjob verify demo cover cold-build docs clean
+
+FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## everything that CI runs: ./test
+	./test
+
+lint: ## format, vet, golangci-lint, and the rules of the house
+	scripts/lint
+
+fuzz: ## every fuzz target, FUZZTIME (10m) of one worker each
+	scripts/fuzz $(FUZZTIME)
+
+verify: ## the vectors through the binary, on memory and on a redis-server of its own
+	go test -count 1 -run TestVerify -v ./internal/mainjob
+
+mainjob: ## weir proxy before a real nginx, driven by access logs, counted by awk
+	go test -count 1 -run TestMainJob -v ./internal/mainjob
+
+demo: ## API, proxy, policy and three callers in one terminal
+	go run ./cmd/weir demo
+
+cover: ## coverage of the whole module, as a table and as bin/cover.html
+	mkdir -p bin
+	go test -short -coverpkg ./... -coverprofile bin/cover.out ./...
+	go tool cover -func bin/cover.out | tail -n 1
+	go tool cover -html bin/cover.out -o bin/cover.html
+
+cold-build: ## CPU seconds of a cold build, against an empty program with rueidis; fails over 120 more
+	scripts/cold-build
+
+docs: ## links, dependencies, snippets and the map against the tree
+	go test -count 1 -run 'TestDocs|TestRules|Example' .
+
+clean: ## what the targets above made
+	rm -rf bin
