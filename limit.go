@@ -169,6 +169,8 @@ func (l *Limit) Quota() algo.Quota {
 
 func (l *Limit) capacity() int64 {
 	switch {
+	case l.n == 0:
+		return 0
 	case l.kind == algo.LeakyBucket:
 		return max(l.burst, 0) + 1
 	case l.burst == noBurst:
@@ -192,6 +194,8 @@ func (l *Limit) problem() string {
 		return "is empty; write one such as 100/min, or unlimited"
 	case l.unlimited && (l.burst != noBurst || l.kind != algo.TokenBucket):
 		return "unlimited takes no burst and no algorithm"
+	case l.unlimited:
+		return ""
 	case int(l.kind) >= len(algo.Kinds):
 		return "unknown algorithm " + l.kind.String()
 	case l.burst < noBurst:
