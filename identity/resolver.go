@@ -1,75 +1,35 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 )
 
-// Config says whom to believe. The zero value believes nobody: the client is
-// the direct peer, and there are no API keys and no users.
-type Config struct {
-	ClientIP ClientIP
-	APIKeys  APIKeys
-	Tenants  map[string]TenantRecord
-	User     User
-}
-
-// ClientIP says how the client's address is found.
-type ClientIP struct {
-	// TrustedProxies are the peers whose forwarding header is believed.
-	TrustedProxies []netip.Prefix
-	// Header is the one forwarding header read: X-Forwarded-For (the default),
-	// Forwarded, or any header that holds a single address.
-	Header string
-	// IPv4Prefix and IPv6Prefix are how many bits of an address make a caller;
-	// 0 stands for the defaults, 32 and 64.
-	IPv4Prefix, IPv6Prefix int
-	// TrustUnix believes peers on a unix socket as if they were trusted proxies.
-	// Otherwise such a peer has no address.
-	TrustUnix bool
-	// OnDistrust, if set, hears of each network that sends a forwarding header
-	// without being trusted, once. It is called on the caller's goroutine.
-	OnDistrust func(Distrust)
-}
-
-// APIKeys says where keys are presented and which there are.
-type APIKeys struct {
-	// Header carries the key; Authorization carries it as a Bearer token. Empty
-	// means that there are no API keys.
-	Header string
-	// Keys by the key itself, or by "sha256:" and its SHA-256 in hex.
-	Keys map[string]KeyRecord
-	// Lookups, if set, knows more keys and tenants.
-	Lookups *Lookups
-}
-
-// User says who may name the user.
-type User struct {
-	// Header names the user, if a trusted peer sent it.
-	Header string
-	// Verifier, if set, checks the token in TokenHeader (Authorization by
-	// default, as a Bearer token) and says whose it is. It wins over Header.
-	Verifier    Verifier
-	TokenHeader string
-	// Alias, if set, maps the names a user goes by to one.
-	Alias func(user string) string
-}
-
-// Verifier checks a token and returns the user it was issued to. It is safe for
-// concurrent use; its errors never contain the token.
-type Verifier interface {
-	Verify(token string) (user string, err error)
-}
-
-// Resolver turns calls into callers. It is immutable and safe for concurrent
-// use; a changed configuration is a new Resolver over the same Lookups.
+// Resolver turns calls into callers. It is safe for concurrent use. A changed
+// configuration is a new Resolver over the same Lookups.
 type Resolver struct {
-	config Config
+	config     Config
+	forwarding forwarding
+	keys       keyring
+	distrusts  distrusts
 }
 
 // NewResolver checks the configuration. Errors are *ConfigError values.
 func NewResolver(config Config) (*Resolver, error) {
-	return &Resolver{config: config}, nil
+	r := &Resolver{config: config}
+	err := r.config.check()
+	if err != nil {
+		return nil, err
+	}
+	if r.forwarding, err = newForwarding(&r.config.ClientIP); err != nil {
+		return nil, err
+	}
+	if r.keys, err = newKeyring(config.APIKeys.Keys); err != nil {
+		return nil, err
+	}
+	r.distrusts.hook = config.ClientIP.OnDistrust
+	return r, nil
 }
 
 // Resolve is Locate and Identify in one.
@@ -82,12 +42,128 @@ func (r *Resolver) Resolve(ctx context.Context, call *Call) (Caller, error) {
 // trusted. It asks nobody, so that exemptions and blocks by address can be
 // judged before anything is looked up.
 func (r *Resolver) Locate(call *Call) Caller {
-	return Caller{IP: call.Peer}
+	peer := plain(call.Peer)
+	c := Caller{IP: peer}
+	if call.Unix {
+		c.IP, c.Trusted = netip.Addr{}, r.config.ClientIP.TrustUnix
+	} else {
+		c.Trusted = r.forwarding.trusted.contains(peer)
+	}
+	if call.Header != nil {
+		if lines := call.Header.Values(r.forwarding.header); len(lines) > 0 {
+			if c.Trusted {
+				c.IP = r.forwarding.client(lines, c.IP)
+			} else {
+				r.distrust(c.IP, r.forwarding.header)
+			}
+		}
+	}
+	c.Network = r.NetworkOf(c.IP)
+	return c
+}
+
+// NetworkOf cuts an address to what counts as one caller here.
+func (r *Resolver) NetworkOf(ip netip.Addr) netip.Prefix {
+	return NetworkOf(ip, r.config.ClientIP.IPv4Prefix, r.config.ClientIP.IPv6Prefix)
+}
+
+func (r *Resolver) distrust(peer netip.Addr, header string) {
+	r.distrusts.note(Distrust{Peer: r.NetworkOf(peer), Header: header, Setting: "client_ip.trusted_proxies"})
 }
 
 // Identify adds the API key, tenant, plan and user to a located caller. The
 // only error is that of a context that ended while it waited; a directory that
 // fails leaves what is known, and counts it.
 func (r *Resolver) Identify(ctx context.Context, call *Call, c *Caller) error {
-	return ctx.Err()
+	if call.Header == nil {
+		return nil
+	}
+	byToken := r.identifyUser(call, c)
+	header := r.config.APIKeys.Header
+	if header == "" || byToken && header == r.config.User.TokenHeader {
+		return nil // a verified token is not somebody's API key as well
+	}
+	return r.identifyKey(ctx, credential(call.Header, header), c)
+}
+
+// identifyUser names the user, and reports whether a token did.
+func (r *Resolver) identifyUser(call *Call, c *Caller) (byToken bool) {
+	u := &r.config.User
+	if u.Verifier != nil {
+		if token := credential(call.Header, u.TokenHeader); token != "" {
+			// Whose token it is not is no matter here: without a user the part is
+			// missing, and the service itself refuses the token.
+			user, err := u.Verifier.Verify(token)
+			if byToken = err == nil && user != ""; byToken {
+				c.User = user
+			}
+		}
+	}
+	if !byToken && u.Header != "" {
+		if c.Trusted {
+			c.User = headerValue(call.Header, u.Header)
+		} else if len(call.Header.Values(u.Header)) > 0 {
+			r.distrust(c.IP, u.Header)
+		}
+	}
+	if c.User != "" && u.Alias != nil {
+		c.User = u.Alias(c.User)
+	}
+	return byToken
+}
+
+func (r *Resolver) identifyKey(ctx context.Context, key string, c *Caller) error {
+	if key == "" {
+		return nil
+	}
+	if len(key) > maxKeyBytes {
+		c.Key = KeyUnknown
+		return nil
+	}
+	sum := hashKey(key)
+	known, listed := r.keys[sum]
+	var said KeyRecord // by the directory
+	if lookups := r.config.APIKeys.Lookups; lookups != nil {
+		answer, err := lookups.key(ctx, sum, c.Network, listed)
+		if err != nil {
+			return err
+		}
+		switch {
+		case answer.outcome == found:
+			said, known.id, listed = answer.value.KeyRecord, answer.value.id, true
+		case answer.outcome == unresolved && !listed:
+			c.Key = KeyUnresolved
+			return nil
+		}
+	}
+	if !listed {
+		c.Key = KeyUnknown
+		return nil
+	}
+	return r.settle(ctx, c, known, said)
+}
+
+// settle fills in what a known key leads to, by the file and by the directory.
+func (r *Resolver) settle(ctx context.Context, c *Caller, key namedKey, said KeyRecord) error {
+	c.Key, c.APIKey, c.Tenant = KeyKnown, key.id, cmp.Or(said.Tenant, key.Tenant)
+	if key.Disabled || said.Disabled {
+		c.Key = KeyDisabled
+	}
+	if c.Tenant == "" {
+		c.Plan = cmp.Or(said.Plan, key.Plan)
+		return nil
+	}
+	var kept TenantRecord
+	if lookups := r.config.APIKeys.Lookups; lookups != nil {
+		var err error
+		if kept, err = lookups.tenant(ctx, c.Tenant); err != nil {
+			return err
+		}
+	}
+	file := r.config.Tenants[c.Tenant]
+	c.Plan = cmp.Or(said.Plan, kept.Plan, key.Plan, file.Plan)
+	if c.Limits = kept.Limits; c.Limits == nil {
+		c.Limits = file.Limits
+	}
+	return nil
 }
