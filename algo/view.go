@@ -33,7 +33,7 @@ type Report struct {
 
 // Report says what v means to a charge of cost units under q that may wait up
 // to wait microseconds (buckets). fits is whether the charge passes by itself,
-// as Fits said.
+// as Fits said. A negative cost is a sum too large to be one.
 func (q *Quota) Report(v *View, cost, wait int64, fits bool) Report {
 	var r Report
 	switch {
@@ -62,7 +62,7 @@ func (q *Quota) Report(v *View, cost, wait int64, fits bool) Report {
 		return r
 	}
 	switch {
-	case q.N == 0 || q.TooLarge(cost):
+	case q.N == 0 || cost < 0 || q.TooLarge(cost):
 		r.RetryAfter = Never
 	case q.Kind.Bucket():
 		r.RetryAfter = q.bucketRetry(v, cost, wait) - v.Now

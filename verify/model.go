@@ -29,12 +29,17 @@ type terms struct {
 }
 
 func termsOf(l weir.Limit) terms {
-	return terms{l.Kind(), l.Units(), l.Period().Microseconds(), l.Most(), l.Quota().Calendar}
+	t := terms{l.Kind(), l.Units(), l.Period().Microseconds(), l.Most(), l.Quota().Calendar}
+	if t.units == 0 { // holds nothing
+		t.most = 0
+	}
+	return t
 }
 
 // account is what the model keeps of a balance. A nil account is a balance
 // never used.
 type account struct {
+	terms terms // of the last charge
 	// Buckets: tokens left or units queued at a time, and the instant at which
 	// the bucket would be full (empty) under the limit of that charge.
 	amount    *big.Rat
@@ -213,10 +218,10 @@ func (s *standing) charge(cost int64) *account {
 	case algo.TokenBucket:
 		s.amount = new(big.Rat).Sub(s.amount, whole(cost))
 		owed := new(big.Rat).Sub(whole(s.most), s.amount)
-		a = account{amount: s.amount, at: s.at, forgotten: owed.Add(s.taking(owed), whole(s.at))}
+		a = account{terms: s.terms, amount: s.amount, at: s.at, forgotten: owed.Add(s.taking(owed), whole(s.at))}
 	case algo.LeakyBucket:
 		s.amount = new(big.Rat).Add(s.amount, whole(cost))
-		a = account{amount: s.amount, at: s.at}
+		a = account{terms: s.terms, amount: s.amount, at: s.at}
 		a.forgotten = new(big.Rat).Add(s.taking(s.amount), whole(s.at))
 	case algo.SlidingLog:
 		s.cur += cost
@@ -226,10 +231,10 @@ func (s *standing) charge(cost int64) *account {
 				kept = append(kept, e)
 			}
 		}
-		a.entries = append(kept, logged{s.at, cost})
+		a = account{terms: s.terms, entries: append(kept, logged{s.at, cost})}
 	default:
 		s.cur += cost
-		a = account{start: s.start, prev: s.prev, cur: s.cur}
+		a = account{terms: s.terms, start: s.start, prev: s.prev, cur: s.cur}
 	}
 	s.account = a
 	return &a

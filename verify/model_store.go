@@ -195,7 +195,7 @@ func (g *joint) answer(wait, cost int64) weir.Decision {
 	}
 	d.Reason = weir.Limited
 	switch {
-	case g.tooMuch && g.units > 0 || g.never(g.cost):
+	case g.tooMuch || g.never(g.cost):
 		d.Reason = weir.TooLarge
 	case g.blocked > 0:
 		d.Reason = weir.Blocked

@@ -48,12 +48,13 @@ func (p *plainStore) Apply(_ context.Context, bills []*weir.Bill) {
 func (p *plainStore) command(b *weir.Bill) {
 	for i := range b.Charges {
 		who := ownerOf(&b.Charges[i])
-		if b.Verb == algo.Block {
+		if b.Verb == algo.Block && b.BlockFor > 0 {
 			p.blocks[who] = p.clock.Now() + b.BlockFor.Microseconds()
 			continue
 		}
-		delete(p.states, who)
-		delete(p.blocks, who)
+		if delete(p.blocks, who); b.Verb == algo.Reset {
+			delete(p.states, who)
+		}
 	}
 }
 

@@ -50,11 +50,12 @@ type Failure struct {
 	Got   any    `json:"got"`
 }
 
-// Report counts cases.
+// Report counts cases, or histories and cases.
 type Report struct {
 	Passed   int       `json:"passed"`
 	Failed   int       `json:"failed"`
 	Failures []Failure `json:"failures"`
+	Seed     uint64    `json:"seed,omitempty"` // of Run
 }
 
 // ReadCases reads vectors, one JSON object a line. Unknown fields are errors,
