@@ -1,53 +1,167 @@
 // Package gate is the way every request goes: who is it, which limits apply, do
 // they admit it. Doors call it; it knows no protocol.
+//
+//	Call → Locate → exempt? → Identify → disabled? → Charges → Limiter → Verdict
+//
+// The order is from cheap to dear: an exempt address costs no look-up of its API
+// key, and a refused one no trip to the store.
 package gate
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/policy"
 )
 
 // Gate decides requests. It is safe for concurrent use.
-type Gate struct{}
+type Gate struct {
+	limiter  *weir.Limiter
+	observer weir.Observer
+	current  atomic.Pointer[inForce]
+	switches atomic.Pointer[[]ModeSwitch]
+}
 
-// New returns a Gate. A nil p has no rules and admits everything.
-func New(l *weir.Limiter, r *identity.Resolver, p *policy.Policy) *Gate { return &Gate{} }
+// inForce is what one decision is made by. Policy and resolver come from one
+// file, so they are swapped as one, and a decision loads the pointer once.
+type inForce struct {
+	resolver *identity.Resolver
+	policy   *policy.Policy
+}
+
+// New returns a Gate. A nil r believes nobody, a nil p has no rules and admits
+// everything. The Limiter is not closed by the Gate.
+func New(l *weir.Limiter, r *identity.Resolver, p *policy.Policy) *Gate {
+	g := &Gate{limiter: l}
+	g.Swap(r, p)
+	return g
+}
 
 // Swap puts a policy and the resolver that goes with it in force. A decision is
 // made by the old pair or by the new, never by parts of both; balances stay.
-func (g *Gate) Swap(r *identity.Resolver, p *policy.Policy) {}
+func (g *Gate) Swap(r *identity.Resolver, p *policy.Policy) {
+	if r == nil {
+		r, _ = identity.NewResolver(identity.Config{}) // the zero value is right
+	}
+	if p == nil {
+		p = new(policy.Policy)
+	}
+	g.current.Store(&inForce{r, p})
+}
+
+// Observe sets who hears of requests that are refused without a bill; the
+// Limiter's own observer hears of the bills. It is called before the first
+// Decide.
+func (g *Gate) Observe(o weir.Observer) { g.observer = o }
 
 // Policy returns the policy in force.
-func (g *Gate) Policy() *policy.Policy { return nil }
+func (g *Gate) Policy() *policy.Policy { return g.current.Load().policy }
+
+// Resolver returns the resolver in force.
+func (g *Gate) Resolver() *identity.Resolver { return g.current.Load().resolver }
 
 // Decide decides the request and writes the answer into v. The error is bad
 // input (*weir.InputError: nothing was charged), a dead context, or
 // weir.ErrClosed; a store failure is an answer.
-func (g *Gate) Decide(ctx context.Context, call *identity.Call, v *Verdict) error { return nil }
-
-// Explain says what Decide would answer and why, and charges nothing.
-func (g *Gate) Explain(ctx context.Context, call *identity.Call) (*Explanation, error) {
-	return nil, nil
+func (g *Gate) Decide(ctx context.Context, call *identity.Call, v *Verdict) error {
+	v.reset()
+	v.Bill.Note = v
+	now := g.current.Load()
+	v.Caller = now.resolver.Locate(call)
+	if now.policy.Exempt(call, &v.Caller, &v.match) {
+		v.Exempt = true
+		v.settle(true, weir.OK)
+		return ctx.Err()
+	}
+	if err := now.resolver.Identify(ctx, call, &v.Caller); err != nil {
+		return err
+	}
+	if v.Caller.Disabled() {
+		return g.refuse(ctx, v, weir.Blocked, nil)
+	}
+	v.match.Modes = g.modes()
+	if err := now.policy.Charges(call, &v.Caller, &v.match); err != nil {
+		return err
+	}
+	if v.match.Denied != nil {
+		return g.refuse(ctx, v, weir.Missing, v.match.Denied)
+	}
+	return g.bill(ctx, call, v)
 }
 
-// Reset forgets the balances of a rule for the given key parts.
-func (g *Gate) Reset(ctx context.Context, rule string, parts map[string]string) error { return nil }
-
-// Block refuses everything on those balances for d; 0 lifts a block.
-func (g *Gate) Block(ctx context.Context, rule string, parts map[string]string, d time.Duration) error {
-	return nil
+// bill has the charges of the match decided.
+func (g *Gate) bill(ctx context.Context, call *identity.Call, v *Verdict) error {
+	v.Exempt = v.match.Exempt
+	v.Bill.Charges, v.Rules = v.match.Charges, v.match.Rules
+	if len(v.Bill.Charges) == 0 {
+		v.settle(true, weir.OK)
+		return ctx.Err()
+	}
+	if call.Peek {
+		v.Bill.Verb = algo.Peek
+	}
+	if v.NoWait {
+		for i := range v.Bill.Charges {
+			// A queue without places admits only what need not wait in it, and
+			// is the same balance.
+			if c := &v.Bill.Charges[i]; c.Limit.Kind() == algo.LeakyBucket && c.Limit.Units() > 0 {
+				c.Limit = c.Limit.Burst(0)
+			}
+		}
+	}
+	v.bills[0] = &v.Bill
+	return g.limiter.Decide(ctx, v.bills[:]...)
 }
 
-// SetModes replaces the switches that put rules into another mode for a while.
-func (g *Gate) SetModes(switches []ModeSwitch) {}
+// refuse answers without a bill.
+func (g *Gate) refuse(ctx context.Context, v *Verdict, why weir.Reason, rule *policy.Rule) error {
+	v.Rule = rule
+	v.settle(false, why)
+	if g.observer != nil {
+		g.observer.Observe(ctx, weir.Event{Bill: &v.Bill})
+	}
+	return ctx.Err()
+}
 
-// ModeSwitch puts a rule, or with Rule "" every rule, into Mode until Until.
+// ModeSwitch puts a rule, or with Rule "" every rule not named by another
+// switch, into Mode until Until.
 type ModeSwitch struct {
 	Rule  string
 	Mode  policy.Mode
 	Until time.Time
+}
+
+// SetModes replaces the switches. They end by themselves at their time, whether
+// or not anybody sets them again.
+func (g *Gate) SetModes(switches []ModeSwitch) {
+	if len(switches) == 0 {
+		g.switches.Store(nil)
+		return
+	}
+	list := append([]ModeSwitch(nil), switches...)
+	g.switches.Store(&list)
+}
+
+// modes returns the switches that have not ended. There are none but in an
+// emergency, so the map is made anew each time rather than kept up to date.
+func (g *Gate) modes() policy.Modes {
+	list := g.switches.Load()
+	if list == nil {
+		return nil
+	}
+	now := time.Now()
+	var modes policy.Modes
+	for _, s := range *list {
+		if now.Before(s.Until) {
+			if modes == nil {
+				modes = policy.Modes{}
+			}
+			modes[s.Rule] = s.Mode
+		}
+	}
+	return modes
 }

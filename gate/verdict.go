@@ -1,36 +1,107 @@
 package gate
 
 import (
+	"sync"
+
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/policy"
 )
 
 // Verdict is one decided request. It may be reused (see Get and Put) and
-// belongs to one goroutine at a time. What it points to is valid until then.
+// belongs to one goroutine at a time. What it points to is valid until it is
+// used for another request or put back.
 type Verdict struct {
 	// Set by the door before Decide.
-	Door   string // names the door for observers
+	Door   string // names the door, for observers
 	NoWait bool   // the door cannot hold a request: leaky buckets admit at no delay only
 
-	// Written by Decide. Bill.Decision is the answer, also where no charge was
-	// made; Bill.Charges are parallel to Rules.
+	// Written by Decide. Bill.Decision is the answer, also where nothing was
+	// charged; Bill.Each and Bill.Charges are parallel to Rules, and Bill.Note
+	// is the Verdict, for observers.
 	Bill   weir.Bill
 	Rules  []*policy.Rule
 	Caller identity.Caller
 	Exempt bool         // an exempt entry matched
-	Rule   *policy.Rule // that refused for a missing key part; nil for a disabled API key
+	Rule   *policy.Rule // that refused for want of a key part
+
+	match policy.Match
+	bills [1]*weir.Bill
 }
 
 // Shown reports whether charge i may be shown in response headers.
-func (v *Verdict) Shown(i int) bool { return false }
+func (v *Verdict) Shown(i int) bool { return v.match.Shown(i) }
 
-// Forbidden reports whether the request was refused without a bill (403):
-// Bill.Reason is then Missing or Blocked.
-func (v *Verdict) Forbidden() bool { return false }
+// Forbidden reports whether the request was refused without a bill (403): the
+// API key is disabled (Bill.Reason is Blocked), or Rule wants a key part that is
+// missing (Missing).
+func (v *Verdict) Forbidden() bool {
+	return !v.Bill.Allowed && len(v.Rules) == 0 && (v.Bill.Reason == weir.Blocked || v.Bill.Reason == weir.Missing)
+}
+
+// DoorName returns Door. Observers that find a Verdict in Bill.Note need no more
+// than this and RuleName, so they need not import this package.
+func (v *Verdict) DoorName() string { return v.Door }
+
+// RuleName returns the name of the rule of charge i, or for i = -1 of the rule
+// that refused the request, which may be none.
+func (v *Verdict) RuleName(i int) string {
+	switch {
+	case i >= 0 && i < len(v.Rules):
+		return v.Rules[i].Name
+	case i == -1 && v.Rule != nil:
+		return v.Rule.Name
+	}
+	return ""
+}
+
+// Trial is how a rule's try answered beside its live limit, for the four counts
+// of a report.
+type Trial struct {
+	Rule               *policy.Rule
+	Admitted, Proposed bool // what the live limit and the try say of the request
+}
+
+// Trials yields how each try of the bill answered. Each charge is judged by
+// itself: whether another rule refused the request does not matter.
+func (v *Verdict) Trials(yield func(Trial) bool) {
+	for i := range v.Rules {
+		if !v.match.Try(i) {
+			continue
+		}
+		if !yield(Trial{v.Rules[i], v.Bill.Each[i-1].Allowed, v.Bill.Each[i].Allowed}) {
+			return
+		}
+	}
+}
+
+var verdicts = sync.Pool{New: func() any { return new(Verdict) }}
 
 // Get returns an empty Verdict from a pool.
-func Get() *Verdict { return new(Verdict) }
+func Get() *Verdict { return verdicts.Get().(*Verdict) }
 
 // Put gives v back to the pool. Nothing that it holds may be used afterwards.
-func Put(v *Verdict) {}
+func Put(v *Verdict) {
+	v.reset()
+	v.Door, v.NoWait = "", false
+	verdicts.Put(v)
+}
+
+// reset forgets the last request, its keys and its caller, and keeps the room.
+func (v *Verdict) reset() {
+	clear(v.Bill.Charges)
+	v.Bill.Charges, v.Bill.Each = v.Bill.Charges[:0], v.Bill.Each[:0]
+	v.Bill.Decision, v.Bill.Err, v.Bill.Note = weir.Decision{}, nil, nil
+	v.Bill.MaxWait, v.Bill.Verb = 0, 0
+	v.Rules, v.Exempt, v.Rule = nil, false, nil
+	v.Caller = identity.Caller{}
+}
+
+// settle writes an answer that took no bill.
+func (v *Verdict) settle(allowed bool, reason weir.Reason) {
+	d := weir.Decision{Allowed: allowed, Reason: reason, Source: "none", Limit: weir.Unbounded, Remaining: weir.Unbounded}
+	if !allowed {
+		d.Limit, d.Remaining, d.RetryAfter = 0, 0, weir.Never
+	}
+	v.Bill.Decision = d
+}

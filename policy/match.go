@@ -2,22 +2,47 @@ package policy
 
 import (
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/identity"
 )
 
 // Match is what a policy says of one request. It is filled by Policy.Charges,
 // may be reused, and belongs to one goroutine at a time. Keys point into its
 // buffer: they are valid until it is filled again.
 type Match struct {
+	// Set by the caller, kept from one request to the next.
+	Modes   Modes // switches in force
+	Explain bool  // fill Skipped
+
 	Charges []weir.Charge
 	Rules   []*Rule // Rules[i] is the rule of Charges[i]
-
-	Exempt bool        // an exempt entry matched: admit, charge nothing
-	Denied weir.Reason // Missing: Rule wants a key part that is missing; OK if not denied
-	Rule   *Rule       // that denied
-
-	// Explain, set by the caller, asks for Skipped.
-	Explain bool
+	Exempt  bool    // an exempt entry matched: admit, charge nothing
+	Denied  *Rule   // refuses the request since a key part is missing; Charges is then empty
 	Skipped []Skipped
+
+	shown    []bool
+	tries    []bool
+	asked    *identity.Call // that Exempt has answered for
+	keys     []byte
+	readings []string
+	found    candidates
+}
+
+// Modes are the modes that rules are switched to for a while, by name; "" is
+// every rule that is not named.
+type Modes map[string]Mode
+
+// of returns the mode that r is in.
+func (m Modes) of(r *rule) Mode {
+	if len(m) == 0 {
+		return r.Mode
+	}
+	if mode, ok := m[r.Name]; ok {
+		return mode
+	}
+	if mode, ok := m[""]; ok {
+		return mode
+	}
+	return r.Mode
 }
 
 // Skipped is a rule that did not apply, and why.
@@ -27,4 +52,54 @@ type Skipped struct {
 }
 
 // Shown reports whether charge i may be shown in response headers.
-func (m *Match) Shown(i int) bool { return false }
+func (m *Match) Shown(i int) bool { return m.shown[i] }
+
+// Try reports whether charge i is its rule's try. The live charge it stands
+// beside is the one before it.
+func (m *Match) Try(i int) bool { return m.tries[i] }
+
+// reset forgets the last request and keeps the room.
+func (m *Match) reset() {
+	clear(m.Charges)
+	m.Charges, m.Rules = m.Charges[:0], m.Rules[:0]
+	m.shown, m.tries = m.shown[:0], m.tries[:0]
+	m.Exempt, m.Denied, m.Skipped = false, nil, m.Skipped[:0]
+	clear(m.readings)
+	m.keys, m.readings = m.keys[:0], m.readings[:0]
+	m.asked = nil
+}
+
+// clearFound empties the set of candidates for a list of rules.
+func (m *Match) clearFound(rules int) {
+	words := (rules + 63) / 64
+	if cap(m.found) < words {
+		m.found = make(candidates, words)
+	}
+	m.found = m.found[:words]
+	clear(m.found)
+}
+
+func (m *Match) skip(r *rule, why string) {
+	if m.Explain {
+		m.Skipped = append(m.Skipped, Skipped{&r.Rule, why})
+	}
+}
+
+// enter adds a charge of r.
+func (m *Match) enter(c weir.Charge, r *rule, shown, try bool) {
+	m.Charges = append(m.Charges, c)
+	m.Rules = append(m.Rules, &r.Rule)
+	m.shown = append(m.shown, shown)
+	m.tries = append(m.tries, try)
+}
+
+func (m *Match) deny(r *rule) {
+	m.Charges, m.Rules = m.Charges[:0], m.Rules[:0]
+	m.shown, m.tries = m.shown[:0], m.tries[:0]
+	m.Denied = &r.Rule
+}
+
+// source is where key parts of the request are read from.
+func (q *request) source(route string) identity.Source {
+	return identity.Source{Call: q.call, Caller: q.caller, Path: q.path, Route: route}
+}

@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"sync"
+	"sync/atomic"
+
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/identity"
 )
@@ -13,35 +16,77 @@ type Options struct {
 	// RejectAmbiguous refuses a request whose path can be read in two ways
 	// instead of charging it under every reading.
 	RejectAmbiguous bool
-
-	// Overrides are the limits that a store holds for single tenants, or nil.
-	Overrides Overrides
-}
-
-// Overrides gives the limit of one tenant under one rule where it differs from
-// the policy's. It answers from memory and is safe for concurrent use.
-type Overrides interface {
-	Limit(tenant, rule string) (weir.Limit, bool)
 }
 
 // Policy is a compiled list of rules. It is immutable and safe for concurrent
 // use.
-type Policy struct{}
+type Policy struct {
+	rules  []rule
+	byName map[string]int
+	index  *index // of the rules' Match
 
-// Compile checks the rules and prepares them for matching. The error is a list
-// of *RuleError, every fault that was found.
-func Compile(o Options) (*Policy, error) { return &Policy{}, nil }
+	early       []conditions // exempt entries that need no look-up of the caller
+	late        []conditions // and those that do
+	earlyIndex  *index
+	lateIndex   *index
+	rejectTwice bool // Options.RejectAmbiguous
+
+	overrides     sync.Map // text of a Caller.Limits entry → *override
+	overrideCount atomic.Int64
+}
 
 // Rules returns the rules in order. They must not be changed.
-func (p *Policy) Rules() []*Rule { return nil }
+func (p *Policy) Rules() []*Rule {
+	list := make([]*Rule, len(p.rules))
+	for i := range p.rules {
+		list[i] = &p.rules[i].Rule
+	}
+	return list
+}
 
-// Charges fills m with what the request is charged. The error is an
-// *weir.InputError for a path that is refused; nothing must then be charged.
-func (p *Policy) Charges(call *identity.Call, caller *identity.Caller, m *Match) error { return nil }
+// override is a parsed entry of Caller.Limits.
+type override struct {
+	limit   weir.Limit
+	sound   bool
+	failure bool // it says what to answer without a store
+}
 
-// Balances returns the charges that name the balances of rule for a caller with
-// the given key parts, such as {"ip": "192.0.2.1"}: one for each algorithm and
-// period the rule may use. It is for resets and blocks.
-func (p *Policy) Balances(rule string, parts map[string]string) ([]weir.Charge, error) {
-	return nil, nil
+// maxOverrides bounds the parsed overrides that are kept. There are as many as
+// there are different limits in the directory, which its owner chooses; beyond
+// the bound they are parsed each time.
+const maxOverrides = 10_000
+
+// limit returns what r grants the caller. The order is: the tenant's own limit,
+// the limit of the caller's plan, the rule's limit. None at all is the zero
+// Limit.
+func (p *Policy) limit(r *rule, caller *identity.Caller) weir.Limit {
+	if len(caller.Limits) > 0 {
+		if text, ok := caller.Limits[r.Name]; ok {
+			if o := p.override(text); o.sound {
+				if !o.failure {
+					return o.limit.OnFailure(r.OnFailure)
+				}
+				return o.limit
+			}
+		}
+	}
+	if caller.Plan != "" && len(r.Plans) > 0 {
+		if l, ok := r.Plans[caller.Plan]; ok {
+			return l
+		}
+	}
+	return r.Limit
+}
+
+func (p *Policy) override(text string) *override {
+	if o, ok := p.overrides.Load(text); ok {
+		return o.(*override)
+	}
+	o := parseOverride(text)
+	if p.overrideCount.Load() < maxOverrides {
+		if _, loaded := p.overrides.LoadOrStore(text, o); !loaded {
+			p.overrideCount.Add(1)
+		}
+	}
+	return o
 }

@@ -21,6 +21,10 @@ type Rule struct {
 	Plans map[string]weir.Limit
 	Try   weir.Limit // counted beside the live limit, never decides; zero for none
 
+	// OnFailure is what limits from Caller.Limits answer without a store, unless
+	// they say themselves. Limit, Plans and Try carry their own.
+	OnFailure weir.Failure
+
 	Cost      Cost
 	OnMissing OnMissing
 	Expose    Expose
@@ -48,8 +52,8 @@ type HeaderCondition struct {
 
 // Cost is what a request costs under a rule. The most specific path wins.
 type Cost struct {
-	Default int64 // units; DefaultCost (the zero value of a Rule made in Go) is 1
-	Free    bool  // Default is 0 and means it
+	Default int64 // units; 0 stands for 1 unless Free
+	Free    bool  // the default is 0: only Paths cost something
 	Paths   map[string]int64
 }
 

@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/identity"
+)
+
+// everyPath is the route of a rule that has no paths.
+const everyPath = "/**"
+
+// checkKey checks the key parts and works out what follows from them.
+func (r *rule) checkKey(field string, f *faults) {
+	switch {
+	case len(r.Key) == 0:
+		f.add(field+".key", "is missing; say what callers are told apart by, such as [ip], or [all] for everybody together")
+		return
+	case len(r.Key) > identity.MaxParts:
+		f.add(field+".key", fmt.Sprintf("has more than %d parts", identity.MaxParts))
+		return
+	}
+	parts := make([]string, len(r.Key))
+	r.tenantPart = -1
+	for i, part := range r.Key {
+		parts[i] = part.String()
+		switch {
+		case part == identity.Part{}:
+			f.addAt(field+".key", i, "is empty; use ParsePart")
+		case slices.Contains(parts[:i], parts[i]):
+			f.addAt(field+".key", i, parts[i]+" stands twice in the key")
+		case parts[i] == "all" && len(r.Key) > 1:
+			f.addAt(field+".key", i, "all stands for everybody together and goes with no other part")
+		}
+		switch parts[i] {
+		case "tenant":
+			r.tenantPart = i
+		case "route":
+			r.routed = true
+		}
+	}
+	all := len(parts) == 1 && parts[0] == "all"
+	r.expose = r.Expose == ExposeYes || r.Expose == ExposeDefault && !all
+	// The parts are in the space, since a key holds only their values: a rule
+	// that counted by tenant and now counts by user must not go on with the
+	// balance of a tenant for a user of the same name.
+	key := "/" + strings.Join(parts, ",")
+	r.space, r.trySpace = ruleSpace+r.Name+key, trySpace+r.Name+key
+}
+
+func (r *rule) routeOf(path string) string {
+	if p := r.match.route(path); p != nil {
+		return p.text
+	}
+	return everyPath
+}
+
+// group is what the balance may share a cluster slot with: the tenant in its
+// key, else the first part. It must follow from the key alone, or one balance
+// would live in several slots. identity.AppendKey writes each part as one byte
+// for its kind, its length in decimal, a colon and the value.
+func (r *rule) group(key string) string {
+	rest := key
+	for i := 0; ; i++ {
+		colon := strings.IndexByte(rest, ':')
+		length := 0
+		for _, c := range []byte(rest[1:colon]) {
+			length = length*10 + int(c-'0')
+		}
+		part := rest[:colon+1+length]
+		if i == max(r.tenantPart, 0) {
+			return part
+		}
+		rest = rest[len(part):]
+	}
+}
+
+// Balances returns charges on the balances of a rule for the given key parts,
+// such as {"ip": "192.0.2.1"}: one for every algorithm and period that the rule
+// may use, with those of its try. network cuts an address as the policy's
+// callers are. The charges are for resets, blocks and peeks, one bill each. The
+// error is an *weir.InputError that names what is wrong.
+func (p *Policy) Balances(name string, parts map[string]string, network func(netip.Addr) netip.Prefix) ([]weir.Charge, error) {
+	i, ok := p.byName[name]
+	if !ok {
+		return nil, &weir.InputError{Field: "rule", Problem: fmt.Sprintf("there is no rule %q", name)}
+	}
+	r := &p.rules[i]
+	text, err := identity.AppendGiven(nil, r.Key, parts, network)
+	if err != nil {
+		var wrong *identity.ConfigError
+		if errors.As(err, &wrong) {
+			return nil, &weir.InputError{Field: wrong.Field, Problem: wrong.Problem}
+		}
+		return nil, err
+	}
+	key := string(text)
+	var charges []weir.Charge
+	seen := map[string]bool{}
+	add := func(l weir.Limit, space string) {
+		if l == (weir.Limit{}) || l.IsUnlimited() || seen[space+balanceOf(l)] {
+			return
+		}
+		seen[space+balanceOf(l)] = true
+		charges = append(charges, weir.Charge{Key: key, Limit: l, Cost: 1, Space: space, Group: r.group(key)})
+	}
+	add(r.Limit, r.space)
+	for _, plan := range sortedKeys(r.Plans) {
+		add(r.Plans[plan], r.space)
+	}
+	p.overrides.Range(func(_, v any) bool {
+		if o := v.(*override); o.sound {
+			add(o.limit, r.space)
+		}
+		return true
+	})
+	add(r.Try, r.trySpace)
+	return charges, nil
+}
+
+// balanceOf returns what, beside space and key, a balance under l belongs to:
+// the limit without its numbers.
+func balanceOf(l weir.Limit) string {
+	_, text, _ := strings.Cut(l.String(), "/")
+	words := slices.DeleteFunc(strings.Fields(text), func(w string) bool {
+		return strings.HasPrefix(w, "burst=") || strings.HasPrefix(w, "on_store_failure=")
+	})
+	return strings.Join(words, " ")
+}
