@@ -1,0 +1,258 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// depot records flights and lets a test hold and release them.
+type depot struct {
+	mu      sync.Mutex
+	flights [][]int
+	hold    chan struct{} // nil: answer at once
+	fail    error
+}
+
+func (d *depot) send(flight []int, _ time.Time) error {
+	d.mu.Lock()
+	d.flights = append(d.flights, append([]int(nil), flight...))
+	hold, err := d.hold, d.fail
+	d.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	return err
+}
+
+func (d *depot) sizes() (sizes []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.flights {
+		sizes = append(sizes, len(f))
+	}
+	return sizes
+}
+
+func open(d *depot, change func(*Options[int])) *Queue[int] {
+	o := Options[int]{Send: d.send, Senders: 1, MaxWeight: 8, MaxQueued: 16, Timeout: 50 * time.Millisecond}
+	if change != nil {
+		change(&o)
+	}
+	return New(o)
+}
+
+func TestAnIdleQueueSendsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{}
+		q := open(d, nil)
+		defer q.Close()
+		began := time.Now()
+		if err := q.Do(t.Context(), 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("an idle queue waited %v", took)
+		}
+	})
+}
+
+func TestCallsGatherWhileAFlightIsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, nil)
+		defer q.Close()
+		var calls sync.WaitGroup
+		for i := range 13 {
+			calls.Go(func() { _ = q.Do(t.Context(), i, 1) })
+			synctest.Wait()
+		}
+		close(d.hold)
+		calls.Wait()
+		if got := fmt.Sprint(d.sizes()); got != "[1 8 4]" {
+			t.Errorf("13 calls flew as %s, want one at once, then 8 (the weight bound), then the rest", got)
+		}
+		if got := fmt.Sprint(d.flights[1]); got != "[1 2 3 4 5 6 7 8]" {
+			t.Errorf("flight carried %s: calls must leave in the order of arrival", got)
+		}
+	})
+}
+
+func TestAHeavyCallFliesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{}
+		q := open(d, nil)
+		defer q.Close()
+		if err := q.Do(t.Context(), 1, 100); err != nil {
+			t.Errorf("a call over the weight of a flight: %v", err)
+		}
+	})
+}
+
+func TestAFullQueueAnswersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, nil)
+		var calls sync.WaitGroup
+		for i := range 17 { // one in flight, sixteen waiting
+			calls.Go(func() { _ = q.Do(t.Context(), i, 1) })
+			synctest.Wait()
+		}
+		if err := q.Do(t.Context(), 99, 1); !errors.Is(err, ErrFull) {
+			t.Errorf("a call to a full queue: %v, want ErrFull", err)
+		}
+		close(d.hold)
+		calls.Wait()
+		q.Close()
+	})
+}
+
+// Every call is answered within the timeout of its arrival, wherever it is.
+func TestNobodyWaitsLongerThanTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, nil)
+		var calls sync.WaitGroup
+		var unknown, late atomic.Int64
+		for i := range 10 {
+			calls.Go(func() {
+				began := time.Now()
+				err := q.Do(t.Context(), i, 1)
+				if took := time.Since(began); took != 50*time.Millisecond {
+					t.Errorf("call %d took %v, want exactly the timeout", i, took)
+				}
+				switch {
+				case errors.Is(err, ErrUnknown):
+					unknown.Add(1)
+				case errors.Is(err, ErrLate):
+					late.Add(1)
+				default:
+					t.Errorf("call %d: %v", i, err)
+				}
+			})
+			<-time.After(3 * time.Millisecond) // virtual: they arrive one after another
+		}
+		calls.Wait()
+		if unknown.Load() != 1 || late.Load() != 9 {
+			t.Errorf("%d unknown and %d late, want 1 in flight and 9 withdrawn unsent", unknown.Load(), late.Load())
+		}
+		close(d.hold)
+		synctest.Wait()
+		if got := len(d.sizes()); got != 1 {
+			t.Errorf("%d flights left: a withdrawn call must never be sent", got)
+		}
+		q.Close()
+	})
+}
+
+func TestAContextEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, nil)
+		first := make(chan error, 1)
+		go func() { first <- q.Do(context.Background(), 0, 1) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		defer cancel()
+		err := q.Do(ctx, 1, 1)
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknown) {
+			t.Errorf("waiting: %v, want the context's error and nothing unknown", err)
+		}
+		close(d.hold)
+		if err := <-first; err != nil {
+			t.Errorf("the call in flight: %v", err)
+		}
+		q.Close()
+		if got := len(d.sizes()); got != 1 {
+			t.Errorf("%d flights, want 1: the cancelled call must not be sent", got)
+		}
+	})
+}
+
+func TestAContextThatEndsInFlightLeavesTheOutcomeUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, nil)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		defer cancel()
+		if err := q.Do(ctx, 1, 1); !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("in flight: %v, want ErrUnknown and the context's error", err)
+		}
+		close(d.hold)
+		q.Close()
+	})
+}
+
+func TestCloseAnswersWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, nil)
+		var calls sync.WaitGroup
+		for i := range 5 {
+			calls.Go(func() {
+				if err := q.Do(context.Background(), i, 1); err != nil {
+					t.Errorf("call %d: %v", i, err)
+				}
+			})
+			synctest.Wait()
+		}
+		closed := make(chan struct{})
+		go func() { q.Close(); close(closed) }()
+		synctest.Wait()
+		if err := q.Do(context.Background(), 9, 1); !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v, want ErrClosed", err)
+		}
+		close(d.hold)
+		calls.Wait()
+		<-closed
+	})
+}
+
+func TestAFlightsErrorIsEveryCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		boom := errors.New("boom")
+		d := &depot{fail: boom}
+		q := open(d, nil)
+		defer q.Close()
+		if err := q.Do(t.Context(), 1, 1); !errors.Is(err, boom) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Many callers under the race detector: every payload flies exactly once.
+func TestEveryCallFliesOnce(t *testing.T) {
+	var flown [4000]atomic.Int32
+	q := New(Options[int]{
+		Send: func(flight []int, _ time.Time) error {
+			for _, i := range flight {
+				flown[i].Add(1)
+			}
+			return nil
+		},
+		Senders: 3, MaxWeight: 64, MaxQueued: 1 << 20, Timeout: time.Minute,
+	})
+	defer q.Close()
+	var next atomic.Int64
+	var callers sync.WaitGroup
+	for range 32 {
+		callers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(flown)); i = next.Add(1) - 1 {
+				if err := q.Do(context.Background(), int(i), 1); err != nil {
+					t.Errorf("call %d: %v", i, err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	for i := range flown {
+		if n := flown[i].Load(); n != 1 {
+			t.Fatalf("call %d flew %d times", i, n)
+		}
+	}
+}
