@@ -34,6 +34,7 @@ var rooms = []room{
 	{dir: "verify", imports: "root", serves: true},
 	{dir: "storetest", imports: "root verify", serves: true, tests: true},
 	{dir: "identity"},
+	{dir: "identity/jwt", imports: "identity", outside: true},
 	{dir: "policy", imports: "root identity"},
 	{dir: "policy/policyfile", imports: "root identity policy", outside: true},
 	{dir: "gate", imports: "root identity policy"},
