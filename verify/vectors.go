@@ -56,6 +56,8 @@ type Report struct {
 	Failed   int       `json:"failed"`
 	Failures []Failure `json:"failures"`
 	Seed     uint64    `json:"seed,omitempty"` // of Run
+
+	errors int
 }
 
 // ReadCases reads vectors, one JSON object a line. Unknown fields are errors,
