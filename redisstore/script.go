@@ -14,13 +14,15 @@ var sources embed.FS
 type script struct{ text, sha string }
 
 // shebang declares the script to Redis 7 and Valkey: it may run while memory is
-// over maxmemory, since its states are tiny and all expire. Redis 6.2 takes it
-// for a syntax error, so the plain text is kept beside it.
+// over maxmemory, since its states are tiny and all expire. Two servers want the
+// plain text instead: Redis 6.2, to which a shebang is a syntax error, and one
+// that refuses writes, which turns a declared script away whole where the plain
+// one still answers denials and peeks.
 const shebang = "#!lua flags=allow-oom\n"
 
 // scripts are the texts of one store: they differ in where the time comes from
-// and in whether the server knows the shebang.
-type scripts struct{ take, command script }
+// and in whether they declare themselves.
+type scripts struct{ take, command, fingerprint script }
 
 func composeScripts(givenClock, plain bool) scripts {
 	clock := "1_clock_server"
@@ -34,6 +36,8 @@ func composeScripts(givenClock, plain bool) scripts {
 	return scripts{
 		take:    compose(head, clock, "2_exact", "3_state", "4_judge", "5_take"),
 		command: compose(head, clock, "2_exact", "3_state", "4_judge", "5_command"),
+
+		fingerprint: compose(head, "5_fingerprint"),
 	}
 }
 

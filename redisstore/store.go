@@ -44,8 +44,9 @@ type Store struct {
 	scripter Scripter
 	keys     keyer
 	timeout  time.Duration
-	clock    func() int64 // given time, or nil
-	scripts  atomic.Pointer[scripts]
+	clock    func() int64            // given time, or nil
+	scripts  atomic.Pointer[scripts] // declared, or plain on Redis 6.2
+	plain    scripts
 	queue    *batch.Queue[*request]
 	flights  chan *flight // idle buffers
 	cluster  bool
@@ -107,8 +108,9 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 		timeout: o.Timeout, clock: o.Clock,
 		flights: make(chan *flight, o.Senders),
 	}
-	modern := composeScripts(s.clock != nil, false)
-	s.scripts.Store(&modern)
+	declared := composeScripts(s.clock != nil, false)
+	s.scripts.Store(&declared)
+	s.plain = composeScripts(s.clock != nil, true)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := s.Check(ctx); err != nil && !storeError(err).Unreachable {
@@ -129,16 +131,14 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 func (s *Store) Check(ctx context.Context) error {
 	_, err := s.run(ctx, take, nil, []string{emptyBatch, ""})
 	if text, ok := refusal(err); ok && strings.Contains(text, "near '#'") {
-		// Redis 6.2: the same script without the shebang.
-		plain := composeScripts(s.clock != nil, true)
-		s.scripts.Store(&plain)
+		s.scripts.Store(&s.plain)
 		_, err = s.run(ctx, take, nil, []string{emptyBatch, ""})
 	}
 	if err != nil {
 		return s.explain(err)
 	}
 	mark := s.keys.prefix + "1:{secret}"
-	got, err := s.scripter.Eval(ctx, fingerprintScript, []string{mark}, []string{s.keys.fingerprint()})
+	got, err := s.run(ctx, fingerprint, []string{mark}, []string{s.keys.fingerprint()})
 	if err != nil {
 		return s.explain(err)
 	}
@@ -160,9 +160,6 @@ func (s *Store) explain(err error) error {
 	}
 	return storeError(err)
 }
-
-// fingerprintScript keeps the first fingerprint on a prefix.
-const fingerprintScript = `redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])`
 
 // emptyBatch asks the take script for nothing: no deadline, no runs, no bills.
 var emptyBatch = string(appendInt(appendInt(appendInt(appendArray(nil, 3), 0), 0), 0))
@@ -291,14 +288,24 @@ func (s *Store) learn(now int64) {
 	s.offset.Store(offset)
 }
 
-// run calls a script by its hash and, where the server does not know it, by its
-// text. NOSCRIPT is the one error after which sending again is right: the script
-// did not run.
+// run calls a script. Sending again is right only where the server says that it
+// did not run the script at all: it does not know it yet, or it refuses writes,
+// in which case the plain text gets the answers that need none.
 func (s *Store) run(ctx context.Context, which func(*scripts) *script, keys, args []string) (string, error) {
-	sc := which(s.scripts.Load())
 	if s.clock != nil {
 		args = append(args, formatInt(s.clock()))
 	}
+	known := s.scripts.Load()
+	reply, err := s.call(ctx, which(known), keys, args)
+	if err != nil && known != &s.plain && refusesWrites(err) {
+		return s.call(ctx, which(&s.plain), keys, args)
+	}
+	return reply, err
+}
+
+// call calls a script by its hash, and by its text where the server does not
+// know the hash.
+func (s *Store) call(ctx context.Context, sc *script, keys, args []string) (string, error) {
 	reply, err := s.scripter.EvalSHA(ctx, sc.sha, keys, args)
 	if err != nil && isNoScript(err) {
 		return s.scripter.Eval(ctx, sc.text, keys, args)
@@ -308,6 +315,12 @@ func (s *Store) run(ctx context.Context, which func(*scripts) *script, keys, arg
 
 func take(s *scripts) *script        { return &s.take }
 func commandText(s *scripts) *script { return &s.command }
+func fingerprint(s *scripts) *script { return &s.fingerprint }
+
+func refusesWrites(err error) bool {
+	text, ok := refusal(err)
+	return ok && (strings.HasPrefix(text, "NOREPLICAS") || strings.HasPrefix(text, "READONLY") || strings.HasPrefix(text, "MISCONF"))
+}
 
 func isNoScript(err error) bool {
 	text, ok := refusal(err)
