@@ -12,6 +12,7 @@ test: ## everything that CI runs: ./test
 
 lint: ## format, vet, golangci-lint, and the rules of the house
 	scripts/lint
+	go test -count 1 -run TestRules .
 
 fuzz: ## every fuzz target, FUZZTIME (10m) of one worker each
 	scripts/fuzz $(FUZZTIME)
