@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// client asks a running daemon.
+type client struct {
+	base  string // URL without a path
+	token string
+	hint  string // where nobody answers
+	http  *http.Client
+}
+
+// clientTimeout bounds one request. A daemon answers in milliseconds.
+const clientTimeout = 10 * time.Second
+
+func newClient(addr, tokenFile, hint string) (*client, error) {
+	c := &client{base: addr, hint: hint, http: &http.Client{Timeout: clientTimeout}}
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		c.base = "http://localhost"
+		c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}}
+	} else if u, err := url.Parse(addr); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
+		return nil, misuse("write http://HOST:PORT, https://HOST:PORT or unix:PATH", "%q is no address of a daemon", addr)
+	}
+	c.base = strings.TrimRight(c.base, "/")
+	if tokenFile != "" {
+		token, err := readSecret(tokenFile)
+		if err != nil {
+			return nil, misuse("", "--token-file: %w", err)
+		}
+		c.token = token
+	}
+	return c, nil
+}
+
+// readSecret returns a file's text without the line end.
+func readSecret(file string) (string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	s := strings.TrimRight(string(b), "\r\n")
+	if s == "" {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	return s, nil
+}
+
+// post sends body and reads a JSON answer into answer, whatever its status: a
+// denial is an answer too. A problem is an error.
+func (c *client) post(ctx context.Context, path string, body, answer any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	w, err := c.http.Do(r)
+	if err != nil {
+		var dial *net.OpError
+		if errors.As(err, &dial) && dial.Op == "dial" {
+			return misuse(c.hint, "nobody answers at %s: %w", c.base, dial.Err)
+		}
+		return err
+	}
+	// What is worth reading has been read.
+	defer func() { _ = w.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(w.Body, 16<<20))
+	if err != nil {
+		return err
+	}
+	if media, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type")); media != "application/json" {
+		return problem(w, text)
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("%s%s: %w", c.base, path, err)
+	}
+	return nil
+}
+
+// problem returns an answer that is no decision as an error.
+func problem(w *http.Response, text []byte) error {
+	var p struct {
+		Detail string `json:"detail"`
+	}
+	if err := json.Unmarshal(text, &p); err != nil || p.Detail == "" {
+		return fmt.Errorf("%s answers %s", w.Request.URL.Host, w.Status)
+	}
+	if w.StatusCode < http.StatusInternalServerError {
+		return misuse("", "%s: %s", w.Status, p.Detail)
+	}
+	return fmt.Errorf("%s: %s", w.Status, p.Detail)
+}

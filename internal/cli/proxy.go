@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/internal/daemon"
+	"github.com/weirhq/weir/internal/door/proxy"
+	"github.com/weirhq/weir/policy/policyfile"
+)
+
+func newProxy() *cobra.Command {
+	e, l := &engine{}, &listenFlags{}
+	var upstream, limit string
+	var key []string
+	o := proxy.Options{}
+	cmd := &cobra.Command{
+		Use:   "proxy --upstream URL [--limit L --key ip] [-c FILE]",
+		Short: "Run a limiting reverse proxy",
+		Long: `Run a reverse proxy that passes on what the policy admits and refuses the rest
+with 429. Either one --limit, counted by --key, or a policy file says what is
+admitted. The listener serves nothing of its own.`,
+		Example: `  weir proxy --upstream http://127.0.0.1:3000 --limit 100/min --key ip
+  weir proxy --upstream http://127.0.0.1:3000 -c weir.yaml --listen :8000`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := upstreamURL(upstream)
+			if err != nil {
+				return err
+			}
+			o.Upstream = u
+			if (limit == "") == (e.file == "") {
+				return misuse("weir proxy --upstream URL --limit 100/min --key ip", "either --limit or a policy file (-c) says what is admitted")
+			}
+			c, err := e.config(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if limit != "" {
+				if c.File, err = oneRule(limit, key); err != nil {
+					return err
+				}
+			}
+			listen, err := l.listen(cmd.Flags(), "listen", nil)
+			if err != nil {
+				return err
+			}
+			c.Doors = []daemon.Door{daemon.Proxy(listen, o)}
+			return e.run(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&upstream, "upstream", "", "where admitted requests go, such as http://127.0.0.1:3000")
+	f.StringVar(&limit, "limit", "", "one limit for everything, such as 100/min")
+	f.StringSliceVar(&key, "key", []string{"ip"}, "with --limit: what callers are told apart by, such as ip,route")
+	f.StringVar(&l.address, "listen", "127.0.0.1:8000", "where the proxy listens: HOST:PORT or unix:PATH")
+	f.BoolVar(&o.OwnHost, "upstream-host", false, "send the upstream's host name instead of the client's")
+	f.DurationVar(&o.AnswerWithin, "upstream-timeout", time.Minute, "how long the upstream may take to begin its answer")
+	f.IntVar(&o.MaxWaiting, "max-waiting", 1000, "how many requests leaky buckets may hold back at a time")
+	l.certificates(f)
+	e.flags(f)
+	return cmd
+}
+
+func upstreamURL(s string) (*url.URL, error) {
+	const hint = "weir proxy --upstream http://127.0.0.1:3000 --limit 100/min"
+	if s == "" {
+		return nil, misuse(hint, "--upstream is missing")
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return nil, misuse(hint, "--upstream must be http://HOST[:PORT][/PATH] or https://…")
+	}
+	return u, nil
+}
+
+// oneRule returns the policy of one limit for everything.
+func oneRule(limit string, key []string) (*policyfile.File, error) {
+	if _, err := weir.ParseLimit(limit); err != nil {
+		return nil, misuse("", "--%w", err)
+	}
+	text := "limits:\n  - {name: default, key: [" + strings.Join(key, ", ") + "], limit: '" + strings.ReplaceAll(limit, "'", "''") + "'}\n"
+	f, err := policyfile.Parse("--key", []byte(text))
+	if err != nil {
+		return nil, misuse("a key is made of ip, api_key, tenant, user, path, route, method, host, all, header:NAME …", "%w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// maxConnections bounds what one door holds open at a time, so that descriptors
+// and the memory of readers are bounded too.
+const maxConnections = 16_384
+
+// capped is a listener that closes connections over its cap at once. A listener
+// that stopped accepting instead would leave new clients waiting behind idle
+// ones without a word.
+type capped struct {
+	net.Listener
+	room chan struct{}
+}
+
+// Accept implements net.Listener.
+func (c *capped) Accept() (net.Conn, error) {
+	for {
+		conn, err := c.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case c.room <- struct{}{}:
+			return &counted{Conn: conn, leave: sync.OnceFunc(func() { <-c.room })}, nil
+		default:
+			// It never was a connection of ours: there is nobody to tell.
+			_ = conn.Close()
+		}
+	}
+}
+
+// counted is a connection that gives its room back once.
+type counted struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// CloseWrite lets the HTTP server end an answer whose request it has not read
+// to the end without resetting the connection under it.
+func (c *counted) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// ReadFrom keeps the kernel's way of moving bodies between sockets.
+func (c *counted) ReadFrom(r io.Reader) (int64, error) {
+	if to, ok := c.Conn.(io.ReaderFrom); ok {
+		return to.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{c.Conn}, r)
+}

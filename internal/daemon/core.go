@@ -1,0 +1,114 @@
+// Package daemon puts the rooms together: a store, a limiter, the gate and the
+// doors in front of it, opened in that order and closed in reverse.
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+	"github.com/weirhq/weir/gate"
+	"github.com/weirhq/weir/headers"
+	"github.com/weirhq/weir/internal/door/check"
+)
+
+// Core is one engine: what doors stand in front of. It is safe for concurrent
+// use.
+type Core struct {
+	Limiter *weir.Limiter
+	Gate    *gate.Gate
+
+	log           *slog.Logger
+	format        atomic.Pointer[headers.Format]
+	receiptSecret []byte
+	store         string        // as decisions name it
+	probe         *weir.Limiter // the same store, unobserved
+	draining      atomic.Bool
+	policyFault   atomic.Pointer[string] // what the last reload said, or nil
+
+	// identityHeaders are those by which the policy knows who a client is.
+	identityHeaders atomic.Pointer[[]string]
+}
+
+// Format returns the header format of the policy in force.
+func (c *Core) Format() *headers.Format { return c.format.Load() }
+
+// IdentityHeaders returns the headers by which the policy in force knows who a
+// client is. They must not be changed.
+func (c *Core) IdentityHeaders() []string { return *c.identityHeaders.Load() }
+
+// observers is many observers as one.
+type observers []weir.Observer
+
+// Observe implements weir.Observer.
+func (o observers) Observe(ctx context.Context, e weir.Event) {
+	for _, one := range o {
+		one.Observe(ctx, e)
+	}
+}
+
+// openCore opens the store and puts r in force.
+func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logger) (*Core, error) {
+	store, err := OpenStore(s)
+	if err != nil {
+		return nil, err
+	}
+	options := weir.Options{Store: store}
+	if len(watchers) > 0 {
+		options.Observer = observers(watchers)
+	}
+	c := &Core{log: log, store: store.Caps().Source, receiptSecret: s.Secret}
+	if !s.shared() && len(c.receiptSecret) == 0 {
+		// Receipts for this process's memory need be honoured by nobody else.
+		c.receiptSecret = make([]byte, 32)
+		if _, err := rand.Read(c.receiptSecret); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
+	if c.Limiter, err = weir.New(options); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	if c.probe, err = weir.New(weir.Options{Store: store}); err != nil {
+		return nil, errors.Join(err, c.Limiter.Close())
+	}
+	c.Gate = gate.New(c.Limiter, r.resolver, r.policy)
+	c.Gate.Observe(options.Observer)
+	c.enforce(r)
+	return c, nil
+}
+
+// Close closes the limiter and the store.
+func (c *Core) Close() error { return c.Limiter.Close() }
+
+// probeSpace keeps the balance that readiness looks at out of everybody's way.
+const probeSpace = "readyz"
+
+// Status asks the store and says how the daemon is.
+func (c *Core) Status(ctx context.Context) check.Status {
+	s := check.Status{Ready: true, Status: "ready", Store: c.store}
+	if fault := c.policyFault.Load(); fault != nil {
+		s.Status, s.Policy = "degraded", *fault
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	charge := weir.PerSecond(1).Charge("probe")
+	charge.Space = probeSpace
+	bill := weir.Bill{Verb: algo.Peek, Charges: []weir.Charge{charge}}
+	err := c.probe.Decide(ctx, &bill)
+	var fault *weir.StoreError
+	switch {
+	case err != nil:
+		s.Status, s.Cause = "degraded", "timeout"
+	case errors.As(bill.Err, &fault):
+		s.Status, s.Cause = "degraded", fault.Kind
+	}
+	if c.draining.Load() {
+		s.Ready, s.Status = false, "draining"
+	}
+	return s
+}

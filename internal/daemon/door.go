@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"context"
+	"net"
+	"net/http"
+
+	"github.com/weirhq/weir/internal/door/check"
+	"github.com/weirhq/weir/internal/door/guard"
+	"github.com/weirhq/weir/internal/door/proxy"
+)
+
+// Door is a protocol in front of the core.
+type Door struct {
+	Name   string
+	Listen Listen
+	// Open makes the server. It is called once, before the door listens.
+	Open func(c *Core, name string, l *Listen) (Server, error)
+}
+
+// Server serves one door.
+type Server interface {
+	// Serve serves the listener until Shutdown, which is no error.
+	Serve(net.Listener) error
+	// Drain announces the end to those who are connected. New ones are still
+	// served.
+	Drain()
+	// Shutdown closes the listener and waits until what is in flight is
+	// answered or ctx ends.
+	Shutdown(ctx context.Context) error
+	// Reload reads certificates again.
+	Reload() error
+}
+
+// HTTP is the API door.
+func HTTP(l Listen) Door {
+	return Door{Name: "http", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
+		api := check.New(check.Options{
+			Limiter: c.Limiter, Gate: c.Gate, Format: c.Format, Secret: c.receiptSecret, Status: c.Status,
+		})
+		return newHTTPServer(l.guard(api), apiTimeouts, c.log, name, l)
+	}}
+}
+
+// Proxy is a limiting reverse proxy.
+func Proxy(l Listen, o proxy.Options) Door {
+	l.Public = true
+	return Door{Name: "proxy", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
+		o.Gate, o.Limiter, o.Format, o.Identity = c.Gate, c.Limiter, c.Format, c.IdentityHeaders
+		return newHTTPServer(proxy.New(o), streamTimeouts, c.log, name, l)
+	}}
+}
+
+// guard puts in front of an API what its place asks for.
+func (l *Listen) guard(api http.Handler) http.Handler {
+	if l.Auth == "token" {
+		api = guard.Token(l.Token, api, "/healthz", "/readyz")
+	}
+	if _, unix := l.unixPath(); unix {
+		return api // no browser gets there
+	}
+	if loopback, err := isLoopback(l.Address); err == nil && loopback {
+		return guard.Loopback(api)
+	}
+	return api
+}

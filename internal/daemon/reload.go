@@ -1,0 +1,93 @@
+package daemon
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/weirhq/weir/policy/policyfile"
+)
+
+// reloads reads the policy file again when it is asked to or the file changes,
+// until ctx ends. A file that is wrong changes nothing.
+func (c *Config) reloads(ctx context.Context, core *Core, servers []Server) error {
+	changed := make(chan struct{}, 1)
+	if c.Watch {
+		stop, err := policyfile.Watch(c.File.Name, func() {
+			select {
+			case changed <- struct{}{}:
+			default: // one reload is due already
+			}
+		})
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-c.Reload:
+		}
+		err := c.reload(core, servers)
+		if c.Reloaded != nil {
+			c.Reloaded(err)
+		}
+	}
+}
+
+// reload reads the file again and puts it in force, all or nothing.
+func (c *Config) reload(core *Core, servers []Server) error {
+	f, err := policyfile.Load(c.File.Name)
+	var r *rules
+	if err == nil {
+		r, err = newRules(f, c.Log)
+	}
+	if err != nil {
+		fault := "the policy file was changed and is wrong; the one before it is in force"
+		core.policyFault.Store(&fault)
+		c.Log.Error("the policy file is wrong; the one before it stays in force", "error", err.Error())
+		return err
+	}
+	core.enforce(r)
+	core.policyFault.Store(nil)
+	for _, setting := range fixed(c.File, f) {
+		c.Log.Warn("a changed setting takes effect at the next start", "file", f.Name, "setting", setting)
+	}
+	for i, s := range servers {
+		if err := s.Reload(); err != nil {
+			c.Log.Error("the certificates stay as they were", "door", c.Doors[i].Name, "error", err.Error())
+		}
+	}
+	c.Log.Info("the policy was read again and is in force", "file", f.Name)
+	return nil
+}
+
+// fixed names the settings in which two files differ and that a running daemon
+// does not change.
+func fixed(was, is *policyfile.File) (names []string) {
+	for _, s := range []struct {
+		name    string
+		was, is any
+	}{
+		{"store", was.Store, is.Store},
+		{"key_prefix", was.KeyPrefix, is.KeyPrefix},
+		{"key_secret_file", was.KeySecretFile, is.KeySecretFile},
+		{"decision_timeout", was.DecisionTimeout, is.DecisionTimeout},
+		{"listen", was.Listen, is.Listen},
+	} {
+		if !reflect.DeepEqual(s.was, s.is) {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// The defaults of a daemon's end: long enough for a balancer that asks readyz
+// every half second, and for any request but a stream.
+const (
+	DefaultNotice = time.Second
+	DefaultGrace  = 30 * time.Second
+)

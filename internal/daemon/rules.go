@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"log/slog"
+
+	"github.com/weirhq/weir/headers"
+	"github.com/weirhq/weir/identity"
+	"github.com/weirhq/weir/policy"
+	"github.com/weirhq/weir/policy/policyfile"
+)
+
+// rules is what a policy file puts in force, ready to be swapped in whole.
+type rules struct {
+	resolver *identity.Resolver
+	policy   *policy.Policy
+	format   *headers.Format
+	identity []string // headers by which it knows who a client is
+}
+
+// newRules makes rules of f; those of nil admit everything.
+func newRules(f *policyfile.File, log *slog.Logger) (*rules, error) {
+	r := &rules{}
+	config, shape := identity.Config{}, headers.Options{}
+	if f != nil {
+		r.policy = f.Policy
+		config = identityOf(f)
+		shape = shapeOf(f)
+		for _, name := range []string{config.ClientIP.Header, config.User.Header} {
+			if name != "" {
+				r.identity = append(r.identity, name)
+			}
+		}
+		for _, setting := range unheeded(f) {
+			log.Warn("this build does not heed a setting of the policy file", "file", f.Name, "setting", setting)
+		}
+	}
+	config.ClientIP.OnDistrust = func(d identity.Distrust) {
+		log.Warn("a forwarding header from a peer that is not trusted is ignored; name the peer in client_ip.trusted_proxies if it is yours",
+			"peer", d.Peer.String(), "header", d.Header)
+	}
+	var err error
+	if r.resolver, err = identity.NewResolver(config); err != nil {
+		return nil, err
+	}
+	if r.format, err = headers.New(shape); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func identityOf(f *policyfile.File) identity.Config {
+	return identity.Config{
+		ClientIP: f.ClientIP,
+		APIKeys:  identity.APIKeys{Header: f.APIKeys.Header, Keys: f.APIKeys.Keys},
+		Tenants:  f.Tenants,
+		User:     identity.User{Header: f.User.Header},
+	}
+}
+
+func shapeOf(f *policyfile.File) headers.Options {
+	o := headers.Options{Jitter: headers.Jitter(f.RetryJitter / 100)}
+	if f.RetryJitter == 0 {
+		o.Jitter = headers.NoJitter
+	}
+	for _, family := range []struct {
+		sent bool
+		is   headers.Families
+	}{{f.Headers.Triple, headers.Triple}, {f.Headers.Draft11, headers.Draft11}, {f.Headers.XRateLimit, headers.XRateLimit}} {
+		if family.sent {
+			o.Families |= family.is
+		}
+	}
+	if o.Families == 0 {
+		o.Families = headers.None
+	}
+	if f.Headers.XReset == "delta" {
+		o.XReset = headers.Delta
+	}
+	if f.Denied.Status != 0 {
+		o.Denied = &headers.Body{Status: f.Denied.Status, ContentType: f.Denied.ContentType, Content: f.Denied.Body}
+	}
+	return o
+}
+
+// unheeded names the settings of f for which no room has been built yet. A
+// setting that is read and does nothing must say so.
+func unheeded(f *policyfile.File) (names []string) {
+	for _, s := range []struct {
+		name string
+		set  bool
+	}{
+		{"api_keys.redis", f.APIKeys.Redis},
+		{"user.jwt", f.User.JWT.KeyFile != ""},
+		{"max_overshoot", f.MaxOvershoot > 0},
+		{"events", f.Events.RedisStream != ""},
+	} {
+		if s.set {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// enforce puts r in force. Balances stay. The format follows the gate in a step
+// of its own: it decides nothing.
+func (c *Core) enforce(r *rules) {
+	c.Gate.Swap(r.resolver, r.policy)
+	c.format.Store(r.format)
+	c.identityHeaders.Store(&r.identity)
+}

@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/oklog/run"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/policy/policyfile"
+)
+
+// Config is what Run runs.
+type Config struct {
+	// File is the policy, or nil for none: takes are answered and no rule
+	// applies. If it was read from a file, changes of it are put in force.
+	File *policyfile.File
+	// Watch looks for changes of File beside Reload.
+	Watch bool
+	Store StoreConfig
+	Doors []Door
+
+	Log       *slog.Logger
+	Reload    <-chan os.Signal // asks to read the policy file again; nil for never
+	Observers []weir.Observer
+
+	// Notice is how long doors stay open after they have begun to send clients
+	// away. Grace is how long requests in flight may take after that.
+	Notice, Grace time.Duration
+
+	// Opened, if set, is told once where the doors listen, by name.
+	Opened func(addresses map[string]net.Addr)
+	// Reloaded, if set, is told of every reload.
+	Reloaded func(error)
+}
+
+// Open opens the core without doors. The caller closes it.
+func (c *Config) Open() (*Core, error) {
+	r, err := newRules(c.File, c.Log)
+	if err != nil {
+		return nil, err
+	}
+	return openCore(c.Store, r, c.Observers, c.Log)
+}
+
+// Run opens everything, serves until ctx ends, and closes everything in reverse
+// order. Requests in flight are answered before it returns.
+func Run(ctx context.Context, c Config) (err error) {
+	for i := range c.Doors {
+		if err := c.Doors[i].Listen.check(c.Doors[i].Name); err != nil {
+			return err
+		}
+	}
+	core, err := c.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, core.Close()) }()
+	return c.serve(ctx, core)
+}
+
+// serve opens the doors and runs them. The first actor to end ends all; the one
+// that waits for ctx ends only when clients have had their notice.
+func (c *Config) serve(ctx context.Context, core *Core) error {
+	servers := make([]Server, len(c.Doors))
+	listeners := make([]net.Listener, 0, len(c.Doors))
+	addresses := make(map[string]net.Addr, len(c.Doors))
+	for i := range c.Doors {
+		d := &c.Doors[i]
+		server, err := d.Open(core, d.Name, &d.Listen)
+		if err != nil {
+			return errors.Join(err, closeAll(listeners))
+		}
+		listener, err := d.Listen.open(d.Name)
+		if err != nil {
+			return errors.Join(err, closeAll(listeners))
+		}
+		servers[i], listeners, addresses[d.Name] = server, append(listeners, listener), listener.Addr()
+	}
+	var group run.Group
+	stop := func() {}
+	defer func() { stop() }()
+	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	group.Add(func() error {
+		select {
+		case <-ctx.Done():
+			c.giveNotice(ended, core, servers)
+		case <-ended.Done():
+		}
+		return nil
+	}, func(error) { end() })
+	grace := sync.OnceValue(func() context.Context { // one for all doors, from when the first closes
+		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
+		stop = cancel
+		return deadline
+	})
+	for i := range servers {
+		group.Add(func() error { return servers[i].Serve(listeners[i]) }, func(error) {
+			if err := servers[i].Shutdown(grace()); err != nil {
+				c.Log.Warn("requests were cut off", "door", c.Doors[i].Name, "error", err)
+			}
+		})
+	}
+	if c.File != nil && c.File.Name != "" {
+		group.Add(func() error { return c.reloads(ended, core, servers) }, func(error) { end() })
+	}
+	for _, d := range c.Doors {
+		c.Log.Info("open", "door", d.Name, "address", addresses[d.Name].String(), "store", core.store)
+	}
+	if c.Opened != nil {
+		c.Opened(addresses)
+	}
+	return group.Run()
+}
+
+func closeAll(listeners []net.Listener) (err error) {
+	for _, l := range listeners {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
+
+// giveNotice tells balancers and clients to go elsewhere and gives them time.
+func (c *Config) giveNotice(ctx context.Context, core *Core, servers []Server) {
+	core.draining.Store(true)
+	c.Log.Info("draining", "notice", c.Notice.String(), "grace", c.Grace.String())
+	for _, s := range servers {
+		s.Drain()
+	}
+	notice := time.NewTimer(c.Notice)
+	defer notice.Stop()
+	select {
+	case <-notice.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/internal/redisconn"
+	"github.com/weirhq/weir/policy/policyfile"
+	"github.com/weirhq/weir/redisstore"
+)
+
+// StoreConfig says where balances live.
+type StoreConfig struct {
+	URL     string // "" and memory for this process; else a URL that redisstore.Open takes
+	Prefix  string // separates deployments that share a Redis
+	Secret  []byte // HMAC key for stored keys, or nil
+	Timeout time.Duration
+	Conn    redisconn.Settings
+}
+
+const memory = "memory"
+
+// shared reports whether other processes may use the same balances.
+func (c *StoreConfig) shared() bool { return c.URL != "" && c.URL != memory }
+
+// OpenStore opens a store on its own clock: nothing here lets a caller choose
+// the time.
+func OpenStore(c StoreConfig) (weir.Store, error) {
+	if !c.shared() {
+		return weir.NewMemory(weir.MemoryOptions{}), nil
+	}
+	store, err := redisstore.Open(c.URL, redisstore.Options{
+		Prefix: c.Prefix, Secret: c.Secret, Timeout: c.Timeout, Conn: c.Conn,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// StoreOf returns what a policy file says of the store.
+func StoreOf(f *policyfile.File) (StoreConfig, error) {
+	c := StoreConfig{URL: f.Store.URL, Prefix: f.KeyPrefix, Timeout: f.DecisionTimeout}
+	c.Conn = redisconn.Settings{Username: f.Store.Username, Connections: f.Store.Connections}
+	if f.KeySecretFile != "" {
+		secret, err := readSecret(f.KeySecretFile)
+		if err != nil {
+			return c, fmt.Errorf("key_secret_file: %w", err)
+		}
+		c.Secret = []byte(secret)
+	}
+	if f.Store.PasswordFile != "" {
+		password, err := readSecret(f.Store.PasswordFile)
+		if err != nil {
+			return c, fmt.Errorf("store.password_file: %w", err)
+		}
+		c.Conn.Password = password
+	}
+	config, err := clientTLS(f.Store.TLS)
+	if err != nil {
+		return c, fmt.Errorf("store.tls: %w", err)
+	}
+	c.Conn.TLS = config
+	return c, nil
+}
+
+// clientTLS returns how to talk TLS to a server, or nil for its URL's default.
+func clientTLS(c policyfile.ClientTLS) (*tls.Config, error) {
+	if c == (policyfile.ClientTLS{}) {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// readSecret returns a file's text without the line end.
+func readSecret(file string) (string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	s := strings.TrimRight(string(b), "\r\n")
+	if s == "" {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	return s, nil
+}

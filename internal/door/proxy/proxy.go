@@ -1,0 +1,195 @@
+// Package proxy is a reverse proxy that asks the gate before it passes a
+// request on. Its listener serves nothing of its own: whatever is admitted is
+// the upstream's to answer.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/gate"
+	"github.com/weirhq/weir/headers"
+	"github.com/weirhq/weir/identity"
+	"github.com/weirhq/weir/internal/door/guard"
+)
+
+// Options is what the proxy stands between.
+type Options struct {
+	Gate     *gate.Gate
+	Limiter  *weir.Limiter          // for refunds to requests that gave up waiting
+	Format   func() *headers.Format // of the policy in force
+	Upstream *url.URL               // http or https
+	// OwnHost sends the upstream's host name instead of the client's.
+	OwnHost bool
+	// AnswerWithin bounds the wait for the head of the upstream's answer; the
+	// body may take any time. 0 is a minute.
+	AnswerWithin time.Duration
+	// MaxWaiting bounds how many requests a leaky bucket holds back here at a
+	// time; those over it are answered at once. 0 is 1,000.
+	MaxWaiting int
+	// Identity returns the headers that say who a client is, beyond the usual
+	// ones. They pass from trusted peers alone.
+	Identity func() []string
+}
+
+type proxy struct {
+	Options
+	queue    queue
+	upstream *httputil.ReverseProxy
+}
+
+// New returns the proxy. It is safe for concurrent use.
+func New(o Options) http.Handler {
+	if o.AnswerWithin <= 0 {
+		o.AnswerWithin = time.Minute
+	}
+	if o.MaxWaiting <= 0 {
+		o.MaxWaiting = 1000
+	}
+	p := &proxy{Options: o, queue: queue{most: int64(o.MaxWaiting)}}
+	p.upstream = &httputil.ReverseProxy{
+		Rewrite:        p.rewrite,
+		ModifyResponse: addFields,
+		ErrorHandler:   answerFailure,
+		Transport:      transport(o.AnswerWithin),
+		FlushInterval:  -1, // what the upstream has written, the client gets
+		BufferPool:     newBuffers(),
+	}
+	return p
+}
+
+// passed is what the verdict leaves for the way to the upstream and back.
+type passed struct {
+	caller identity.Caller
+	answer headers.Answer
+}
+
+type passedKey struct{}
+
+func passedOf(ctx context.Context) *passed { return ctx.Value(passedKey{}).(*passed) }
+
+// ServeHTTP implements http.Handler.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodConnect {
+		guard.Refuse(w, guard.Problem{Status: http.StatusMethodNotAllowed, Detail: "this proxy opens no tunnels"})
+		return
+	}
+	if admitted := p.admit(w, r); admitted != nil {
+		ctx := context.WithValue(r.Context(), passedKey{}, admitted)
+		p.upstream.ServeHTTP(w, r.WithContext(ctx))
+	}
+}
+
+// admit returns what goes on with an admitted request, or answers it.
+func (p *proxy) admit(w http.ResponseWriter, r *http.Request) *passed {
+	v := gate.Get()
+	defer gate.Put(v)
+	v.Door = "proxy"
+	held := p.queue.enter()
+	v.NoWait = !held
+	call := callOf(r)
+	if err := p.Gate.Decide(r.Context(), &call, v); err != nil {
+		p.queue.leave(held)
+		refuse(w, err)
+		return nil
+	}
+	answer := p.Format().Answer(&v.Bill, shows(v))
+	if !v.Bill.Allowed {
+		p.queue.leave(held)
+		// A client that has gone away needs no answer.
+		_ = answer.Refuse(w, r)
+		return nil
+	}
+	err := hold(r.Context(), v.Bill.Delay)
+	p.queue.leave(held)
+	if err != nil {
+		p.refund(r.Context(), v.Bill.Charges)
+		return nil
+	}
+	return &passed{v.Caller, answer}
+}
+
+// refuse answers a request that could not be decided.
+func refuse(w http.ResponseWriter, err error) {
+	var input *weir.InputError
+	if errors.As(err, &input) {
+		guard.Refuse(w, guard.Problem{Status: http.StatusBadRequest, Detail: input.Problem})
+		return
+	}
+	guard.Refuse(w, guard.Problem{Status: http.StatusServiceUnavailable, Detail: "the request could not be decided"})
+}
+
+// shows says how the charges of v appear in response headers.
+func shows(v *gate.Verdict) []headers.Show {
+	shows := make([]headers.Show, len(v.Rules))
+	for i, rule := range v.Rules {
+		shows[i] = headers.Show{Name: rule.Name, Hidden: !v.Shown(i)}
+	}
+	return shows
+}
+
+// callOf returns r as the gate sees it.
+func callOf(r *http.Request) identity.Call {
+	c := identity.Call{
+		Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Host: r.Host, Header: r.Header,
+	}
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		c.Peer = peer.Addr()
+	} else {
+		c.Unix = true
+	}
+	return c
+}
+
+// addFields puts our answer's fields into the upstream's answer, in place of
+// its own of those names.
+func addFields(w *http.Response) error {
+	passedOf(w.Request.Context()).answer.Write(w.Header)
+	return nil
+}
+
+// answerFailure answers where the upstream did not.
+func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // the client went away; nobody is left to be told
+	}
+	passedOf(r.Context()).answer.Write(w.Header())
+	p := guard.Problem{Status: http.StatusBadGateway, Detail: "the upstream did not answer"}
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		p = guard.Problem{Status: http.StatusGatewayTimeout, Detail: "the upstream did not answer in time"}
+	}
+	guard.Refuse(w, p)
+}
+
+// transport returns the way to the upstream.
+func transport(within time.Duration) *http.Transport {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	return &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   5 * time.Second,
+		ResponseHeaderTimeout: within,
+		ExpectContinueTimeout: time.Second,
+		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConnsPerHost:   256,
+		DisableCompression:    true, // bodies pass as they are
+		Protocols:             &protocols,
+	}
+}
+
+// isWebsocket reports whether the Upgrade fields ask for a websocket and
+// nothing else.
+func isWebsocket(h http.Header) bool {
+	u := h["Upgrade"]
+	return len(u) == 1 && strings.EqualFold(strings.TrimSpace(u[0]), "websocket")
+}

@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"sync"
+)
+
+// claims are the fields by which a request says where it comes from. The
+// upstream believes them, since they come from its proxy; so they pass from
+// peers that the policy trusts, and from nobody else.
+var claims = []string{
+	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
+	"Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip",
+}
+
+// rewrite makes the request to the upstream. ReverseProxy has dropped hop-by-hop
+// fields and those of the X-Forwarded family from pr.Out.
+func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
+	caller := &passedOf(pr.In.Context()).caller
+	pr.SetURL(p.Upstream)
+	if !p.OwnHost {
+		pr.Out.Host = pr.In.Host
+	}
+	if pr.In.Header["Upgrade"] != nil && !isWebsocket(pr.In.Header) {
+		// An upgrade to h2c, say, would carry requests past the gate.
+		delete(pr.Out.Header, "Upgrade")
+		delete(pr.Out.Header, "Connection")
+	}
+	in, out := pr.In.Header, pr.Out.Header
+	for _, name := range claims {
+		if delete(out, name); caller.Trusted && in[name] != nil {
+			out[name] = in[name]
+		}
+	}
+	if !caller.Trusted {
+		for _, name := range p.Identity() {
+			out.Del(name)
+		}
+	}
+	pr.SetXForwarded() // appends the peer to what stands in X-Forwarded-For
+	if caller.Trusted {
+		for _, name := range [...]string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
+			if in[name] != nil {
+				out[name] = in[name]
+			}
+		}
+	}
+	if caller.IP.IsValid() && out["X-Real-Ip"] == nil {
+		out["X-Real-Ip"] = []string{caller.IP.String()}
+	}
+}
+
+// buffers lends the space through which bodies are copied.
+type buffers struct{ pool sync.Pool }
+
+func newBuffers() *buffers {
+	return &buffers{sync.Pool{New: func() any { return new([bodyBuffer]byte) }}}
+}
+
+const bodyBuffer = 32 << 10
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte { return b.pool.Get().(*[bodyBuffer]byte)[:] }
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(s []byte) {
+	if len(s) == bodyBuffer {
+		b.pool.Put((*[bodyBuffer]byte)(s))
+	}
+}
+
+var _ http.Handler = (*proxy)(nil)
