@@ -92,6 +92,10 @@ type Balance struct {
 // Balances returns what the bill touches. It is for stores, during Apply.
 func (b *Bill) Balances() []Balance { return b.balances }
 
+// Check returns the *InputError that Decide would return for b, or nil. It is
+// for those who decide many bills and want one bad bill not to refuse them all.
+func (b *Bill) Check() error { return b.prepare() }
+
 // prepare checks the bill and fills balances. It names what is wrong as a path.
 func (b *Bill) prepare() error {
 	b.Decision, b.Err = Decision{}, nil
@@ -234,16 +238,13 @@ func (b *Bill) settle(i int, source string) {
 	d.Source = source
 	d.Limit = bal.Quota.Most()
 	d.Allowed = bal.Fits || bal.Cost == 0
-	r := bal.Quota.Report(&bal.View, bal.Cost, int64(b.MaxWait/time.Microsecond), d.Allowed || bal.Blocked > 0)
+	wait := int64(b.MaxWait / time.Microsecond)
+	r := bal.Quota.Report(&bal.View, bal.Cost, wait, d.Allowed || bal.Blocked > 0 && bal.fitsUnblocked(wait))
 	d.Remaining = r.Remaining
 	d.ResetAfter = time.Duration(r.ResetAfter) * time.Microsecond
 	d.RetryAfter = time.Duration(r.RetryAfter) * time.Microsecond
 	switch {
 	case d.Allowed:
-	case bal.Blocked > 0:
-		d.Reason = Blocked
-		d.Remaining = 0
-		d.RetryAfter = time.Duration(bal.Blocked-bal.View.Now) * time.Microsecond
 	case bal.Never:
 		d.Reason, d.RetryAfter = TooLarge, Never
 	default:
@@ -252,9 +253,33 @@ func (b *Bill) settle(i int, source string) {
 			d.RetryAfter = Never
 		}
 	}
+	if bal.Blocked > 0 && !d.Allowed {
+		d.Remaining = 0
+		if !bal.Never {
+			d.Reason = Blocked
+		}
+		if d.RetryAfter != Never { // a spent balance may outlast the block
+			d.RetryAfter = max(d.RetryAfter, time.Duration(bal.Blocked-bal.View.Now)*time.Microsecond)
+		}
+	}
 	if bal.Debited && c.Cost > 0 {
 		d.Delay = time.Duration(bal.Delay) * time.Microsecond
 		c.Receipt = bal.receipt(c.Cost)
+	}
+}
+
+// fitsUnblocked reports whether a blocked balance would admit the cost, so that
+// the wait told outlasts the block only where it must.
+func (bal *Balance) fitsUnblocked(wait int64) bool {
+	switch q := &bal.Quota; {
+	case bal.Never:
+		return false
+	case q.Kind.Bucket():
+		return q.FitsBucket(&bal.View, &bal.Debit, wait)
+	case q.Kind.Window():
+		return q.FitsWindow(&bal.View, bal.Cost)
+	default:
+		return q.FitsLog(&bal.View, bal.Cost)
 	}
 }
 
