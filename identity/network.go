@@ -107,11 +107,10 @@ func parseNode(s string) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	ip, err := netip.ParseAddr(host)
-	if err != nil {
+	if ip = plain(ip); err != nil || ip.IsUnspecified() {
 		return netip.Addr{}, false
 	}
-	ip = plain(ip)
-	return ip, !ip.IsUnspecified()
+	return ip, true
 }
 
 // isPort reports whether s is a colon and a port, in digits or obfuscated as
