@@ -1,0 +1,276 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/gate"
+	"github.com/weirhq/weir/headers"
+)
+
+// Middleware limits a handler by key: one unit a request under each of limits,
+// all or none. If the arguments are wrong every request is answered 500 and the
+// first logged; New reports such mistakes at once.
+func Middleware(l *weir.Limiter, key Key, limits ...weir.Limit) func(http.Handler) http.Handler {
+	wrap, err := New(l, Options{Rules: []Rule{{Key: key, Limits: limits}}})
+	if err != nil {
+		refuse := onError(nil)
+		return func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { refuse(w, r, err) })
+		}
+	}
+	return wrap
+}
+
+// New returns a middleware, or an error that names the option that is wrong. It
+// may wrap many handlers, and what it returns is safe for concurrent use.
+func New(l *weir.Limiter, o Options) (func(http.Handler) http.Handler, error) {
+	if err := o.check(l); err != nil {
+		return nil, err
+	}
+	return build(&middleware{Options: o, limiter: l})
+}
+
+// Policy returns a middleware that applies the policy of g, whose limiter is l.
+// Rules, Space and Address are the policy's and must be left empty; what Cost
+// returns stands in for the costs of the policy.
+func Policy(l *weir.Limiter, g *gate.Gate, o Options) (func(http.Handler) http.Handler, error) {
+	if err := o.checkPolicy(l, g); err != nil {
+		return nil, err
+	}
+	return build(&middleware{Options: o, limiter: l, gate: g})
+}
+
+// build fills in the defaults.
+func build(m *middleware) (func(http.Handler) http.Handler, error) {
+	var err error
+	if m.format, err = headers.New(m.Headers); err != nil {
+		return nil, err
+	}
+	if m.MaxDelay == 0 {
+		m.MaxDelay = defaultMaxDelay
+	}
+	if m.Address == nil {
+		m.Address = ByIP()
+	}
+	m.OnError = onError(m.OnError)
+	m.calls.New = func() any { return &call{} }
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if m.Skip != nil && m.Skip(r) || m.admit(w, r) {
+				next.ServeHTTP(w, r)
+			}
+		})
+	}, nil
+}
+
+type middleware struct {
+	Options
+	limiter *weir.Limiter
+	gate    *gate.Gate // decides in place of Rules, or nil
+	format  *headers.Format
+	calls   sync.Pool
+}
+
+// call is what deciding one request needs. It goes back to the pool before the
+// handler runs, which may take hours.
+type call struct {
+	bill    *weir.Bill // own, or the verdict's
+	shows   []headers.Show
+	own     weir.Bill
+	bills   [1]*weir.Bill
+	verdict *gate.Verdict
+}
+
+// admit decides r. It sets the fields of an admitted request, and answers any
+// other and reports false.
+func (m *middleware) admit(w http.ResponseWriter, r *http.Request) bool {
+	c := m.calls.Get().(*call)
+	defer m.release(c)
+	if err := m.decide(c, r); err != nil {
+		m.OnError(w, r, err)
+		return false
+	}
+	answer := m.format.Answer(c.bill, c.shows)
+	answer.Write(w.Header())
+	if c.bill.Allowed {
+		return true
+	}
+	if m.Denied != nil {
+		m.Denied(w, r, &answer)
+		return false
+	}
+	// The one error is that of a client that has gone.
+	_ = answer.Refuse(w, r)
+	return false
+}
+
+func (m *middleware) release(c *call) {
+	if c.verdict != nil {
+		gate.Put(c.verdict)
+		c.verdict = nil
+	}
+	clear(c.own.Charges) // keep nobody's key
+	c.own.Err, c.bill = nil, nil
+	m.calls.Put(c)
+}
+
+// decide has r decided, and sits out its delay.
+func (m *middleware) decide(c *call, r *http.Request) error {
+	cost := int64(0)
+	if m.Cost != nil {
+		if cost = m.Cost(r); cost < 1 {
+			return ErrCost
+		}
+	}
+	var err error
+	if m.gate != nil {
+		err = m.byPolicy(c, r, cost)
+	} else {
+		err = m.byRules(c, r, max(cost, 1))
+	}
+	if err != nil || !c.bill.Allowed || c.bill.Delay == 0 {
+		return err
+	}
+	if c.bill.Delay > m.MaxDelay {
+		err := m.giveBack(c, r)
+		c.turnAway(m.MaxDelay)
+		return err
+	}
+	if err := hold(r.Context(), c.bill.Delay); err != nil {
+		return errors.Join(err, m.giveBack(c, r))
+	}
+	return nil
+}
+
+// byRules fills a bill with the charges of the rules and decides it.
+func (m *middleware) byRules(c *call, r *http.Request, cost int64) error {
+	c.bill, c.bills[0] = &c.own, &c.own
+	c.own.Charges, c.shows = c.own.Charges[:0], c.shows[:0]
+	for i := range m.Rules {
+		rule := &m.Rules[i]
+		key := m.key(rule, r)
+		for _, limit := range rule.limits(r) {
+			c.own.Charges = append(c.own.Charges, weir.Charge{Key: key, Limit: limit, Cost: cost, Space: m.Space})
+			c.shows = append(c.shows, headers.Show{Hidden: rule.Hidden})
+		}
+	}
+	return m.limiter.Decide(r.Context(), c.bills[:]...)
+}
+
+// byPolicy has the gate decide.
+func (m *middleware) byPolicy(c *call, r *http.Request, cost int64) error {
+	v := gate.Get()
+	v.Door = "httplimit"
+	c.verdict, c.bill = v, &v.Bill
+	seen := callOf(r)
+	seen.Cost = cost
+	if err := m.gate.Decide(r.Context(), &seen, v); err != nil {
+		return err
+	}
+	c.shows = c.shows[:0]
+	for i := range v.Rules {
+		c.shows = append(c.shows, headers.Show{Name: v.Rules[i].Name, Hidden: !v.Shown(i)})
+	}
+	return nil
+}
+
+func (r *Rule) limits(req *http.Request) []weir.Limit {
+	if r.Plan != nil {
+		if limits := r.Plan(req); len(limits) > 0 {
+			return limits
+		}
+	}
+	return r.Limits
+}
+
+// noAddress keys requests that have neither key nor address, as those over a
+// unix socket whose proxy says nothing.
+const noAddress = "no address"
+
+// key returns whom rule charges r to. Who has no key of its own is charged as
+// such, so that no value a client can send is the same balance.
+func (m *middleware) key(rule *Rule, r *http.Request) string {
+	if key := rule.Key(r); key != "" {
+		return key
+	}
+	if address := m.Address(r); address != "" {
+		return "keyless:" + address
+	}
+	return "keyless:" + noAddress
+}
+
+// giveBack refunds what a request was charged that will not run. What was
+// decided without the store is not in the store to give back.
+func (m *middleware) giveBack(c *call, r *http.Request) error {
+	if c.bill.Err != nil {
+		return nil
+	}
+	var owed []weir.Charge
+	for i := range c.bill.Charges {
+		if c.bill.Charges[i].Receipt.ID != 0 {
+			owed = append(owed, c.bill.Charges[i])
+		}
+	}
+	if len(owed) == 0 {
+		return nil
+	}
+	return m.limiter.Refund(context.WithoutCancel(r.Context()), owed...)
+}
+
+// turnAway makes a denial of an admission whose delay is too long: the caller may
+// come back when the queue has drained to the longest delay allowed.
+func (c *call) turnAway(longest time.Duration) {
+	for i := range c.bill.Each {
+		if d := &c.bill.Each[i]; d.Delay > longest {
+			*d = weir.Decision{
+				Reason: weir.Limited, Source: d.Source, Limit: d.Limit,
+				RetryAfter: d.Delay - longest, ResetAfter: d.ResetAfter,
+			}
+			if d.RetryAfter > c.bill.RetryAfter {
+				c.bill.Decision = *d
+				c.bill.Binding = uint8(i)
+			}
+		}
+	}
+}
+
+// hold waits for d, or for the end of ctx, whose error it returns.
+func hold(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// onError returns given, or what answers errors in its place. A mistake in the
+// configuration would meet every request, so it is logged once.
+func onError(given func(http.ResponseWriter, *http.Request, error)) func(http.ResponseWriter, *http.Request, error) {
+	if given != nil {
+		return given
+	}
+	var once sync.Once
+	return func(w http.ResponseWriter, r *http.Request, err error) {
+		status := http.StatusInternalServerError
+		var store *weir.StoreError
+		switch {
+		case errors.Is(err, ErrCost):
+			status = http.StatusBadRequest
+		case errors.Is(err, weir.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.As(err, &store):
+			status = http.StatusServiceUnavailable
+		default:
+			once.Do(func() { slog.ErrorContext(r.Context(), "requests cannot be limited and are refused", "error", err) })
+		}
+		// The one error is that of a client that has gone.
+		_ = headers.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status}.Refuse(w, r)
+	}
+}
