@@ -69,6 +69,9 @@ func (q *Quota) slidingRetry(v *View, cost int64) int64 {
 	if room := q.N - v.Cur - cost; room >= 0 && v.Prev > 0 {
 		return v.End - multiply(room, q.Period).floor(v.Prev)
 	}
+	if v.Cur == 0 { // a store that denies what fits: its mistake must not be a crash here
+		return v.End
+	}
 	weight := multiply(q.N-cost, q.Period).floor(v.Cur) // v.Cur > N-cost >= 0
 	return max(v.End, v.End+q.Period-weight)
 }
