@@ -259,7 +259,7 @@ func prefix(t *testing.T, s string) netip.Prefix {
 	return p
 }
 
-func readFile(t *testing.T, name string) []byte {
+func readFile(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(name)
 	if err != nil {
