@@ -21,7 +21,8 @@ type book struct {
 	examples  string            // Go that is compiled and run
 	exists    func(string) bool
 	modules   []string // direct requirements of every go.mod
-	rooms     []string // folders with production Go files
+	rooms     []string // folders with Go files that ship
+	folders   []string // folders with Go files
 }
 
 var documentRules = []struct {
@@ -94,7 +95,6 @@ func TestDocsRulesCanFail(t *testing.T) {
 func readBook(t *testing.T) *book {
 	h := readHouse(t)
 	b := &book{documents: map[string]string{}, exists: func(p string) bool { _, err := os.Stat(p); return err == nil }}
-	rooms := map[string]bool{}
 	for _, f := range h.files {
 		switch {
 		case path.Ext(f.path) == ".md":
@@ -103,14 +103,15 @@ func readBook(t *testing.T) *book {
 			b.examples += string(f.source)
 		case path.Base(f.path) == "go.mod" && f.path != "tools/go.mod": // tools lists its own
 			b.modules = append(b.modules, directModules(string(f.source))...)
-		case f.syntax != nil && !f.test() && f.dir() != "":
-			rooms[f.dir()] = true
+		}
+		if f.syntax == nil || f.dir() == "" {
+			continue
+		}
+		b.folders = append(b.folders, f.dir())
+		if !f.test() && !slices.Contains(b.rooms, f.dir()) {
+			b.rooms = append(b.rooms, f.dir())
 		}
 	}
-	for dir := range rooms {
-		b.rooms = append(b.rooms, dir)
-	}
-	slices.Sort(b.rooms)
 	return b
 }
 
@@ -200,7 +201,7 @@ func mapNamesRooms(b *book) (findings []string) {
 		}
 	}
 	for _, m := range aRoom.FindAllStringSubmatch(text, -1) {
-		if !slices.Contains(b.rooms, m[1]) {
+		if !slices.Contains(b.folders, m[1]) {
 			findings = append(findings, m[1]+"/ is on the map and not there")
 		}
 	}
