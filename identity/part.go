@@ -114,7 +114,8 @@ func (p Part) appendValue(dst []byte, s *Source) ([]byte, bool) {
 	case "method":
 		return appendUpper(dst, s.Call.Method), s.Call.Method != ""
 	case "host":
-		value = CleanHost(s.Call.Host)
+		host := bareHost(s.Call.Host)
+		return appendLower(dst, host), host != ""
 	case "api_key":
 		value = s.Caller.APIKey
 	case "tenant":
