@@ -160,6 +160,7 @@ func TestStandInsAreOfTheirOwnKind(t *testing.T) {
 func TestKeysCostNothing(t *testing.T) {
 	room := make([]byte, 0, 512)
 	s := source()
+	s.Call.Query = "b=2&a=1"
 	list := parts(t, "ip tenant plan user route method host header:X-Account cookie:sid query:a attr:account header:X-Absent")
 	if n := testing.AllocsPerRun(100, func() { AppendKey(room, list[:6], s, true); AppendKey(room, list[7:], s, true) }); n != 0 {
 		t.Errorf("%v allocations", n)
