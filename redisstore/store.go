@@ -67,6 +67,7 @@ type Store struct {
 // server that answers and cannot be used (no permission, another key secret, too
 // old) is an error.
 func Open(url string, o Options) (*Store, error) {
+	o.Conn.Response = max(o.Conn.Response, o.Timeout)
 	conn, err := redisconn.Open(url, o.Conn)
 	if err != nil {
 		return nil, err

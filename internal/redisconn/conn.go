@@ -26,6 +26,9 @@ type Settings struct {
 	// Connections is how many connections to a node, a power of two; the
 	// client's own choice if 0.
 	Connections int
+	// Response is how long an answer may take before the connection is given
+	// up; 500 ms if 0. Decisions have their own, shorter limit.
+	Response time.Duration
 }
 
 // How long the client waits: a dead peer is found out in a fraction of a second,
@@ -69,7 +72,7 @@ func Open(url string, s Settings) (*Conn, error) {
 
 func apply(o *rueidis.ClientOption, s Settings) {
 	o.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
-	o.ConnWriteTimeout = writeTimeout
+	o.ConnWriteTimeout = max(writeTimeout, s.Response)
 	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferBytes, bufferBytes
 	o.ClusterOption.MaxMovedRedirections = redirections
 	o.DisableRetry = true // a script is never sent again by the client

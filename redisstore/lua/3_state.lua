@@ -98,7 +98,8 @@ end
 -- lifetime returns a stamp and the milliseconds that reach it: a quarter and ten
 -- seconds more than needed, so that steady use seldom has to set it again.
 local function lifetime(need)
-  local left = (need - now) + floor((need - now) / 4) + 10000000
+  local left = math.max(need - now, 0)
+  left = left + floor(left / 4) + 10000000
   return now + left, floor((left + 999) / 1000)
 end
 
@@ -167,9 +168,24 @@ local function write_log(i, s)
   redis.call('SET', KEYS[i], v, 'PX', ttl)
 end
 
+-- void_receipts writes down in a balance's ledger (see 5_command.lua) that its
+-- receipts up to s.void refund nothing. A step of the clock is rare, so the
+-- ledger is found out here instead of being read with every take.
+local function void_receipts(i, s)
+  local ledger = string.gsub(KEYS[i], '}:', '}:g', 1)
+  local till, reset = s.void_until, s.void
+  local old = redis.pcall('GET', ledger)
+  if type(old) == 'string' and #old >= 15 then
+    local old_till, old_reset = unpack_('>I7I7', old, 2)
+    till, reset = math.max(till, old_till), math.max(reset, old_reset)
+  end
+  redis.call('SET', ledger, pack('>c1I7I7', 'g', till, reset), 'PX', floor((till - now + 999) / 1000) + 10000)
+end
+
 -- write writes key i.
 local function write(i)
   local s = states[i]
+  if s.void then void_receipts(i, s) end
   if s.log then return write_log(i, s) end
   local kind = s.full and 'b' or 'w'
   if s.blocked and s.blocked > s.need then s.need = s.blocked end

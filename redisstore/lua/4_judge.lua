@@ -186,8 +186,8 @@ local function judge(v, s, q, wait)
   if s.blocked then v.fits = false end
 end
 
--- debit charges what judge found to fit.
-local function debit(i, v, s, q)
+-- charge debits what judge found to fit.
+local function charge(i, v, s, q)
   local kind = q.kind
   if kind == TOKEN or kind == LEAKY then
     charge_bucket(i, v, s, q)
@@ -212,5 +212,20 @@ local function step(i, v, s, q)
     change(i, s, now + q.period)
   else
     keep_window(i, v, s, q)
+  end
+end
+
+-- settle leaves in the state what a taken bill, admitted or not, makes of it.
+-- After a step of the clock the state's receipts tell of a time in which what
+-- they owe no longer stands, so they become void with it.
+local function settle(i, v, s, q, admitted)
+  if v.stepped then
+    s.void = s.charged or s.newest or s.start + 2 * q.period
+    s.void_until = s.full and s.full + 1 or s.newest and s.newest + q.period or s.void
+  end
+  if admitted then
+    charge(i, v, s, q)
+  elseif v.stepped then
+    step(i, v, s, q)
   end
 end

@@ -48,7 +48,7 @@ if verb == 'reset' then
   local till = idle_at(tonumber(ARGV[2]))
   redis.call('DEL', KEYS[1])
   if till > now then
-    ledger.reset, ledger.refunds = now, ''
+    ledger.reset, ledger.refunds = math.max(now, ledger.reset), ''
     keep(till)
   end
   return cmsgpack.pack({now, false})

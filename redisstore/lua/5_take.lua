@@ -100,13 +100,7 @@ while args[p] > 0 do
       if v.lost then
         refuse('AGAIN')
       else
-        if take and q.cost ~= 0 then
-          if v.fits then
-            debit(i, v, s, q)
-          elseif v.stepped then
-            step(i, v, s, q)
-          end
-        end
+        if take and q.cost ~= 0 then settle(i, v, s, q, v.fits) end
         answer(v, q)
       end
     end
@@ -141,11 +135,7 @@ local function bill()
   for c = 1, count do
     local q, view = quotas[c], views[c]
     if take and trials[c] == 0 and q.cost ~= 0 then
-      if refused == 0 then
-        debit(keys[c], view, state(keys[c]), q)
-      elseif view.stepped then
-        step(keys[c], view, state(keys[c]), q)
-      end
+      settle(keys[c], view, state(keys[c]), q, refused == 0)
     end
   end
   for c = 1, count do -- trials, after the verdict
@@ -153,9 +143,7 @@ local function bill()
       local q, view, s = quotas[c], views[c], state(keys[c])
       judge(view, s, q, wait)
       local others = refused == 0 or refused == 1 and trials[c] == culprit
-      if take and others and view.fits and q.cost > 0 then
-        debit(keys[c], view, s, q)
-      end
+      if take and q.cost ~= 0 then settle(keys[c], view, s, q, others and view.fits) end
     end
   end
   refuse(0)
