@@ -1,7 +1,6 @@
 package mainjob
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -36,45 +35,64 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// start runs a server until the test ends and waits until addr accepts.
+// process is a server that runs until its test ends.
+type process struct {
+	name   string
+	output lockedBuffer
+	ended  chan struct{}
+}
+
+// start runs a server and waits until addr accepts.
 func start(t *testing.T, addr, name string, args ...string) {
 	t.Helper()
-	var output lockedBuffer
+	p := launch(t, name, args...)
+	p.await(t, "listens on "+addr, func() bool {
+		c, err := net.Dial("tcp", addr)
+		return err == nil && c.Close() == nil
+	})
+}
+
+// launch runs a server and ends it with the test.
+func launch(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	p := &process{name: filepath.Base(name), ended: make(chan struct{})}
 	cmd := exec.Command(name, args...)
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Stdout, cmd.Stderr = &p.output, &p.output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	go func() {
+		defer close(p.ended)
+		_ = cmd.Wait() // how it ended is for its output to say
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 		select {
-		case <-ended:
+		case <-p.ended:
 		case <-time.After(10 * time.Second):
 			_ = cmd.Process.Kill()
-			t.Errorf("%s did not end on SIGTERM", filepath.Base(name))
+			t.Errorf("%s did not end on SIGTERM", p.name)
 		}
 		if t.Failed() {
-			t.Logf("%s said:\n%s", filepath.Base(name), output.String())
+			t.Logf("%s said:\n%s", p.name, p.output.String())
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	return p
+}
+
+// await waits until the process does what is named, and fails the test if it
+// ends before or takes too long.
+func (p *process) await(t *testing.T, what string, does func() bool) {
+	t.Helper()
+	late := time.After(20 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			c.Close()
-			return
-		}
+	for !does() {
 		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("%s ended before it listened: %v\n%s", filepath.Base(name), err, output.String())
-		case <-ctx.Done():
-			t.Fatalf("%s does not listen on %s: %v", filepath.Base(name), addr, err)
+		case <-p.ended:
+			t.Fatalf("%s ended before it %s", p.name, what)
+		case <-late:
+			t.Fatalf("%s never %s", p.name, what)
 		case <-tick.C:
 		}
 	}
