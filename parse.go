@@ -82,12 +82,12 @@ func (l *Limit) parseRate(s string) (period, string) {
 		if p.n, problem = whole(rest[:digits]); problem != "" {
 			return p, "the number after / " + problem
 		}
-		if p.n == 0 {
-			return p, "the period must be at least 1" + rest[digits:]
-		}
 	}
 	if p.unit, ok = units[rest[digits:]]; !ok {
 		return p, fmt.Sprintf("unknown unit %q; use ms s min h day week (month and year with tz=)", clip(rest[digits:]))
+	}
+	if p.n == 0 {
+		return p, "the period must be at least 1" + rest[digits:]
 	}
 	l.n = n
 	return p, ""
@@ -203,30 +203,46 @@ func kindNamed(s string) (algo.Kind, bool) {
 	return 0, false
 }
 
-// nearLimit returns what s was likely meant to be, or "".
+// nearLimit returns what s was likely meant to be, or "". Names and zones are
+// left as they are.
 func nearLimit(s string) string {
-	t := strings.ToLower(strings.Join(strings.Fields(s), " "))
-	t = strings.NewReplacer(" per ", "/", "/ ", "/", " /", "/", " = ", "=", ", ", " ", "_per_", "/", ",", "").Replace(t)
+	t := strings.Join(strings.Fields(s), " ")
+	kept := ""
+	for _, own := range []string{" name=", " tz="} {
+		if i := strings.Index(t, own); i >= 0 {
+			t, kept = t[:i], t[i:]+kept
+		}
+	}
+	t = misspelled.Replace(strings.ToLower(t))
 	head, tail, _ := strings.Cut(t, " ")
-	count, per, ok := strings.Cut(head, "/")
-	if !ok {
-		return ""
+	count, per, _ := strings.Cut(head, "/")
+	if r := strings.TrimLeft(count, "0123456789"); r != count && strings.Trim(r, "abcdefghijklmnopqrstuvwxyz") == "" {
+		count = strings.TrimSuffix(count, r) // 10r/s, 10req/s; but 1.5/s and 1e3/s mean something else
 	}
-	if i := strings.TrimLeft(count, "0123456789"); i != count {
-		count = strings.TrimSuffix(count, i) // 10r/s, 10req/s
+	if word, rest, _ := strings.Cut(tail, " "); strings.Trim(per, "0123456789") == "" {
+		if _, ok := units[word]; ok {
+			per, tail = per+word, rest // 10/30 s
+		}
 	}
-	per = strings.TrimPrefix(per, "1 ")
-	for _, name := range []string{per, strings.TrimSuffix(per, "."), strings.TrimSuffix(per, "utes") + "ute"} {
-		guess := count + "/" + name
+	for _, name := range []string{per, strings.TrimSuffix(per, ".")} {
+		guess := strings.TrimSuffix(count+"/"+name, "/")
 		if tail != "" {
 			guess += " " + tail
 		}
+		guess += kept
 		if _, problem := parseLimit(guess); problem == "" && guess != s {
 			return guess
 		}
 	}
 	return ""
 }
+
+// misspelled holds what people write, and in other languages of limits is right.
+var misspelled = strings.NewReplacer(
+	" requests per ", "/", " req per ", "/", " per ", "/", "_per_", "/", " / ", "/", "/ ", "/", " /", "/",
+	" = ", "=", ", ", " ", ",", " ", "rps", "/s", "rpm", "/min", "hrs", "h", "hr", "h",
+	"sliding-", "sliding_", "fixed-", "fixed_", "token-", "token_", "leaky-", "leaky_",
+)
 
 // clip bounds caller-chosen text in an error.
 func clip(s string) string {
