@@ -24,6 +24,7 @@ type Options struct {
 // Limiter decides bills. Have one per process; it is safe for concurrent use.
 type Limiter struct {
 	store     Store
+	memory    *Memory // store, if it is one and nobody observes: the usual charge then needs no bill
 	fallback  fallback
 	observer  Observer
 	maxBill   int
@@ -38,6 +39,9 @@ func New(o Options) (*Limiter, error) {
 	l := &Limiter{store: o.Store, observer: o.Observer}
 	if l.store == nil {
 		l.store = NewMemory(MemoryOptions{})
+	}
+	if m, ok := l.store.(*Memory); ok && o.Observer == nil {
+		l.memory = m
 	}
 	caps := l.store.Caps()
 	l.maxBill = maxCharges
@@ -57,12 +61,18 @@ type lease struct {
 }
 
 // Allow charges 1 on key under each of limits, all or none.
-func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (Decision, error) {
+func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (d Decision, err error) {
+	if l.takeUsual(ctx, &d, key, 1, limits) {
+		return d, nil
+	}
 	return l.AllowN(ctx, key, 1, limits...)
 }
 
 // AllowN charges n on key under each of limits, all or none.
-func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Limit) (Decision, error) {
+func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Limit) (d Decision, err error) {
+	if l.takeUsual(ctx, &d, key, n, limits) {
+		return d, nil
+	}
 	p := l.bills.Get().(*lease)
 	p.bill.Verb, p.bill.MaxWait = algo.Take, 0
 	p.bill.Charges = p.room[:0]
@@ -70,6 +80,12 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Lim
 		p.bill.Charges = append(p.bill.Charges, Charge{Key: key, Limit: limits[i], Cost: n})
 	}
 	return l.decidePooled(ctx, p)
+}
+
+// takeUsual decides the usual charge in memory without a bill, or reports false.
+func (l *Limiter) takeUsual(ctx context.Context, d *Decision, key string, n int64, limits []Limit) bool {
+	return l.memory != nil && len(limits) == 1 && !l.closed.Load() && ctx.Err() == nil &&
+		l.memory.takeUsual(d, key, &limits[0], n)
 }
 
 // Take decides the charges together: all are debited or none. The receipts are
@@ -159,6 +175,7 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error)
 			}
 			return bill.Decision, err
 		}
+		// A bucket was asked for all the time there is, so its denial is final.
 		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait {
 			return bill.Decision, nil
 		}

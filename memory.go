@@ -40,7 +40,7 @@ type MemoryOptions struct {
 
 // Memory is a Store in this process. It is safe for concurrent use.
 type Memory struct {
-	now    func() int64
+	clock
 	seed   maphash.Seed
 	shift  uint
 	shards []shard
@@ -57,14 +57,11 @@ const (
 
 // NewMemory returns an empty store.
 func NewMemory(o MemoryOptions) *Memory {
-	if o.Now == nil {
-		o.Now = monotonic()
-	}
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultRoom
 	}
 	room := max(o.MaxBytes, leastRoom) >> shardBits
-	m := &Memory{now: o.Now, seed: maphash.MakeSeed(), shift: 64 - shardBits}
+	m := &Memory{clock: newClock(o.Now), seed: maphash.MakeSeed(), shift: 64 - shardBits}
 	m.shards = make([]shard, 1<<shardBits)
 	for i := range m.shards {
 		m.shards[i].init(room, &m.evicted)
@@ -72,12 +69,24 @@ func NewMemory(o MemoryOptions) *Memory {
 	return m
 }
 
-// monotonic returns a clock that never steps. Reading the time since a base is
-// cheaper than reading the wall clock.
-func monotonic() func() int64 {
+// clock never steps: it is the wall clock at the start plus monotonic time since,
+// which is also cheaper to read than the wall clock.
+type clock struct {
+	base    time.Time
+	start   int64 // base in microseconds since the epoch
+	instead func() int64
+}
+
+func newClock(instead func() int64) clock {
 	base := time.Now()
-	start := base.UnixMicro()
-	return func() int64 { return start + int64(time.Since(base)/time.Microsecond) }
+	return clock{base, base.UnixMicro(), instead}
+}
+
+func (c *clock) now() int64 {
+	if c.instead != nil {
+		return c.instead()
+	}
+	return c.start + int64(time.Since(c.base)/time.Microsecond)
 }
 
 // Caps implements Store.
@@ -130,7 +139,7 @@ func (m *Memory) Apply(_ context.Context, bills []*Bill) {
 
 // applyOne decides the usual bill: one balance, one shard.
 func (m *Memory) applyOne(b *Bill, bal *Balance) {
-	print := m.print(bal.Charge)
+	print := m.printOf(bal.Charge)
 	now := m.now()
 	s := &m.shards[print>>m.shift]
 	wait := int64(b.MaxWait / time.Microsecond)
@@ -138,11 +147,12 @@ func (m *Memory) applyOne(b *Bill, bal *Balance) {
 	at := s.find(print)
 	s.judge(at, print, now, wait, bal)
 	if b.Verb == algo.Take && bal.Cost > 0 {
+		if bal.View.Stepped {
+			s.stepBack(at, print, bal)
+			m.stepped.Add(1)
+		}
 		if bal.Fits {
 			s.debit(at, print, now, bal)
-		} else if bal.View.Stepped {
-			s.step(at, print, bal)
-			m.stepped.Add(1)
 		}
 	}
 	s.mu.Unlock()
@@ -156,7 +166,7 @@ func (m *Memory) applyAll(b *Bill) {
 		prints = make([]uint64, 0, maxCharges)
 	}
 	for i := range b.balances {
-		prints = append(prints, m.print(b.balances[i].Charge))
+		prints = append(prints, m.printOf(b.balances[i].Charge))
 	}
 	wait := int64(b.MaxWait / time.Microsecond)
 	now := m.now()
@@ -181,12 +191,13 @@ func (m *Memory) applyAll(b *Bill) {
 		if bal.Trial != 0 || !take || bal.Cost == 0 {
 			continue
 		}
-		switch at := s.find(prints[i]); {
-		case refused == 0:
-			s.debit(at, prints[i], now, bal)
-		case bal.View.Stepped:
-			s.step(at, prints[i], bal)
+		at := s.find(prints[i])
+		if bal.View.Stepped {
+			s.stepBack(at, prints[i], bal)
 			m.stepped.Add(1)
+		}
+		if refused == 0 {
+			s.debit(at, prints[i], now, bal)
 		}
 	}
 	for i := range b.balances { // trials, after the verdict
@@ -197,8 +208,14 @@ func (m *Memory) applyAll(b *Bill) {
 		s := m.shard(prints[i])
 		at := s.find(prints[i])
 		s.judge(at, prints[i], now, wait, bal)
-		others := refused == 0 || refused == 1 && int(bal.Trial)-1 == culprit
-		if take && others && bal.Fits && bal.Cost > 0 {
+		if !take || bal.Cost == 0 {
+			continue
+		}
+		if bal.View.Stepped {
+			s.stepBack(at, prints[i], bal)
+			m.stepped.Add(1)
+		}
+		if bal.Fits && (refused == 0 || refused == 1 && int(bal.Trial)-1 == culprit) {
 			s.debit(at, prints[i], now, bal)
 		}
 	}
@@ -213,7 +230,7 @@ func (m *Memory) command(b *Bill) {
 		if c.Limit.unlimited {
 			continue
 		}
-		print := m.print(c)
+		print := m.printOf(c)
 		s := m.shard(print)
 		s.mu.Lock()
 		switch b.Verb {
@@ -254,19 +271,21 @@ func (m *Memory) unlock(set locks) {
 	}
 }
 
+func (m *Memory) printOf(c *Charge) uint64 { return m.print(c.Key, c.Space, &c.Limit) }
+
 // print is whose balance a charge falls on: its space, key, limit name,
 // algorithm and period. The high bits choose the shard, the low bits the slot.
-func (m *Memory) print(c *Charge) uint64 {
-	h := maphash.String(m.seed, c.Key)
-	id := uint64(c.Limit.period)<<8 | uint64(c.Limit.kind)<<4 | uint64(c.Limit.unit)
-	if c.Limit.name != "" {
-		id += bits.RotateLeft64(maphash.String(m.seed, c.Limit.name), 21)
+func (m *Memory) print(key, space string, l *Limit) uint64 {
+	h := maphash.String(m.seed, key)
+	id := uint64(l.period)<<8 | uint64(l.kind)<<4 | uint64(l.unit)
+	if l.name != "" {
+		id += bits.RotateLeft64(maphash.String(m.seed, l.name), 21)
 	}
-	if c.Space != "" {
-		id += bits.RotateLeft64(maphash.String(m.seed, c.Space), 42)
+	if space != "" {
+		id += bits.RotateLeft64(maphash.String(m.seed, space), 42)
 	}
-	if c.Limit.zone != nil {
-		id += bits.RotateLeft64(maphash.String(m.seed, c.Limit.zone.name), 11)
+	if l.zone != nil {
+		id += bits.RotateLeft64(maphash.String(m.seed, l.zone.name), 11)
 	}
 	// A multiplication by an odd number and folding spread id over all bits;
 	// it is injective, so limits of one key never share a print.

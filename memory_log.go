@@ -37,7 +37,7 @@ func (s *shard) debitLog(at int, print uint64, now int64, bal *Balance) {
 	before := log.Cap()
 	bal.Quota.ChargeLog(log, &bal.View, bal.Cost)
 	s.logBytes += int64(log.Cap()-before) * entryBytes
-	s.put(at, print, now, logWords(&bal.Quota, log))
+	*s.place(at, print, now) = logWords(&bal.Quota, log)
 	s.shed(print, now)
 }
 

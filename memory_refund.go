@@ -91,14 +91,15 @@ func (s *shard) giveBack(print uint64, w *words, q algo.Quota, units, pulled int
 	now := e.when
 	switch q.Kind {
 	case algo.TokenBucket, algo.LeakyBucket:
-		before := w.bucket()
+		var before algo.Bucket
+		w.getBucket(&before)
 		after, given := q.RefundBucket(before, now, units, e.due, phase, pulled)
 		e.when = max(now, before.Charged)
 		e.pull = before.Full - after.Full
 		if before.Phase > after.Phase {
 			e.pull++
 		}
-		*w = packBucket(after)
+		w.putBucket(&after)
 		return given, after.Full <= e.when && after.Phase == 0
 	case algo.SlidingLog:
 		log := s.log(print, w)
@@ -123,11 +124,14 @@ func (s *shard) giveBack(print uint64, w *words, q algo.Quota, units, pulled int
 	}
 }
 
-// voidReceipts makes every receipt of a balance written up to now refund
-// nothing. until is when the balance would have been idle.
+// voidReceipts makes every receipt of a balance written up to now, a stored
+// time, refund nothing. until is when the balance would have been idle.
 func (s *shard) voidReceipts(print uint64, now, until int64) {
 	if until < now {
 		return
+	}
+	if old := s.ledgers[print]; old != nil {
+		now = max(now, old.reset)
 	}
 	s.keep(print, &ledger{reset: now}, until)
 }

@@ -28,21 +28,23 @@ const (
 // idleAt is the first microsecond after which the balance is surely idle.
 func (w *words) idleAt() int64 { return int64(w[0] >> idleShift) }
 
-// shard is one lock's worth of balances. All fields are under mu.
+// shard is one lock's worth of balances. All fields are under mu. What every
+// decision reads stands in the first cache line, and no line is two shards'.
 type shard struct {
-	mu    sync.Mutex
-	slots []slot // a power of two; linear probing from print's low bits
-	used  int    // slots that are not empty
-	most  int    // largest len(slots)
-	room  int64  // bytes for slots and logs
+	mu     sync.Mutex
+	slots  []slot           // a power of two; linear probing from print's low bits
+	used   int              // slots that are not empty
+	blocks map[uint64]int64 // blocked until, by print
+
+	most int   // largest len(slots)
+	room int64 // bytes for slots and logs
 
 	logs     map[uint64]*algo.Log // by print
 	logBytes int64
 	ledgers  map[uint64]*ledger // refunds made, by print
-	blocks   map[uint64]int64   // blocked until, by print
 
 	evicted *atomic.Int64
-	_       [24]byte // keeps neighbours' mutexes off one cache line
+	_       [32]byte
 }
 
 func (s *shard) init(room int64, evicted *atomic.Int64) {
@@ -80,7 +82,8 @@ func (s *shard) judge(at int, print uint64, now, wait int64, bal *Balance) {
 	q := &bal.Quota
 	switch q.Kind {
 	case algo.TokenBucket, algo.LeakyBucket:
-		state := w.bucket()
+		var state algo.Bucket
+		w.getBucket(&state)
 		bal.View = q.AdvanceBucket(&state, now)
 		bal.Fits = !bal.Never && q.FitsBucket(&bal.View, &bal.Debit, wait)
 	case algo.SlidingLog:
@@ -104,37 +107,48 @@ func (s *shard) debit(at int, print uint64, now int64, bal *Balance) {
 	switch q.Kind {
 	case algo.TokenBucket, algo.LeakyBucket:
 		bal.Delay = q.Delay(&bal.View, &bal.Debit)
-		s.put(at, print, now, packBucket(q.ChargeBucket(&bal.View, &bal.Debit)))
+		state := q.ChargeBucket(&bal.View, &bal.Debit)
+		s.place(at, print, now).putBucket(&state)
 	case algo.SlidingLog:
 		s.debitLog(at, print, now, bal)
 	default:
 		state := q.ChargeWindow(&bal.View, bal.Cost)
-		s.put(at, print, now, packWindow(q, &bal.View, state))
+		*s.place(at, print, now) = packWindow(q, &bal.View, state)
 	}
 	bal.Debited = true
 }
 
-// step keeps the new stored time of a denied balance whose stored time was too
-// far ahead of the clock. The balance exists.
-func (s *shard) step(at int, print uint64, bal *Balance) {
+// stepBack keeps the new stored time of a balance whose stored time was too far
+// ahead of the clock, admitted or denied. The balance exists. Its receipts tell
+// of the time before the step, where what they owe no longer stands, so they are
+// void: giving back by them could pay for what others charged since.
+func (s *shard) stepBack(at int, print uint64, bal *Balance) {
 	w := &s.slots[at].w
+	due := w.idleAt()
 	switch bal.Quota.Kind {
 	case algo.TokenBucket, algo.LeakyBucket:
-		*w = packBucket(algo.StepBucket(w.bucket(), bal.View.Now))
+		var state algo.Bucket
+		w.getBucket(&state)
+		s.voidReceipts(print, state.Charged, due)
+		state = algo.StepBucket(state, bal.View.Now)
+		w.putBucket(&state)
 	case algo.SlidingLog:
+		s.voidReceipts(print, s.logs[print].Newest(), due)
 		algo.StepLog(s.logs[print], bal.View.Now)
 		w[0] = uint64(bal.View.Newest+bal.Quota.Period) << idleShift
 	default:
+		s.voidReceipts(print, due, due) // a window knows the end of its period only
 		*w = packWindow(&bal.Quota, &bal.View, bal.View.Window())
 	}
 }
 
-// put stores w at slot at, or in a slot of its own.
-func (s *shard) put(at int, print uint64, now int64, w words) {
+// place returns where the state of print is to be written: slot at, or if that
+// is none, a new one.
+func (s *shard) place(at int, print uint64, now int64) *words {
 	if at < 0 {
 		at = s.insert(print, now)
 	}
-	s.slots[at].w = w
+	return &s.slots[at].w
 }
 
 // insert returns a slot for print, which has none: the first idle one on its
@@ -274,26 +288,24 @@ func (s *shard) block(print uint64, now, d int64) {
 // at below 2^52 µs (the year 2112), the time to it below 2^49, and units and
 // phase, which is less than the units per period, below 2^30.
 
-func packBucket(b algo.Bucket) words {
+//
+// Both ways go word by word and in place: a struct that is copied whole right
+// after its fields were written makes the processor wait for the writes.
+
+func (w *words) putBucket(b *algo.Bucket) {
 	gap := uint64(b.Full - b.Charged)
-	return words{
-		uint64(b.Full)<<idleShift | uint64(b.Phase)>>18,
-		uint64(b.Phase)<<46 | gap>>3,
-		gap&7<<60 | uint64(b.N)<<30 | uint64(b.Cap),
-	}
+	w[0] = uint64(b.Full)<<idleShift | uint64(b.Phase)>>18
+	w[1] = uint64(b.Phase)<<46 | gap>>3
+	w[2] = gap&7<<60 | uint64(b.N)<<30 | uint64(b.Cap)
 }
 
-func (w *words) bucket() algo.Bucket {
+func (w *words) getBucket(b *algo.Bucket) {
 	const units = 1<<30 - 1
-	full := int64(w[0] >> idleShift)
-	gap := w[1]&(1<<46-1)<<3 | w[2]>>60&7
-	return algo.Bucket{
-		Full:    full,
-		Phase:   int64(w[0]&(1<<idleShift-1)<<18 | w[1]>>46),
-		Charged: full - int64(gap),
-		N:       int64(w[2] >> 30 & units),
-		Cap:     int64(w[2] & units),
-	}
+	b.Full = int64(w[0] >> idleShift)
+	b.Phase = int64(w[0]&(1<<idleShift-1)<<18 | w[1]>>46)
+	b.Charged = b.Full - int64(w[1]&(1<<46-1)<<3|w[2]>>60&7)
+	b.N = int64(w[2] >> 30 & units)
+	b.Cap = int64(w[2] & units)
 }
 
 func packWindow(q *algo.Quota, v *algo.View, state algo.Window) words {

@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Row is what one limiter cost in one workload.
+type Row struct {
+	Workload string
+	Cores    int
+	Limiter  string
+	Ns       float64 // wall time of a round divided by the charges of all callers, median
+	Allocs   float64 // per charge
+}
+
+// round is how many charges a caller makes in a round. A round is shorter than
+// the time slice of the operating system, so that most rounds run undisturbed
+// on a machine that has other things to do; which ones does not matter, since
+// every limiter has its turn within milliseconds of every other.
+const round = 4000
+
+// Compare runs the limiters in turn, rounds times each, with as many callers as
+// cores, and returns medians.
+func Compare(limiters []Limiter, w Workload, cores, rounds int) ([]Row, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+	callers := newCallers(w.orders(cores))
+	defer callers.stop()
+
+	takes := make([]Take, len(limiters))
+	samples := make([][]float64, len(limiters))
+	rows := make([]Row, len(limiters))
+	for i, l := range limiters {
+		var err error
+		if takes[i], err = l.filled(w.Keys); err != nil {
+			return nil, err
+		}
+		rows[i] = Row{Workload: w.Name, Cores: cores, Limiter: l.Name}
+		rows[i].Allocs = callers.allocations(takes[i])
+	}
+	for range rounds {
+		for i := range limiters {
+			samples[i] = append(samples[i], callers.round(takes[i]))
+		}
+	}
+	for _, one := range callers.each {
+		if one.refused > 0 {
+			return nil, fmt.Errorf("%s: %d charges were refused; the limits are meant to admit all", w.Name, one.refused)
+		}
+	}
+	for i := range rows {
+		rows[i].Ns = Median(samples[i])
+	}
+	return rows, nil
+}
+
+// Median returns the middle of samples, which it sorts.
+func Median(samples []float64) float64 {
+	slices.Sort(samples)
+	n := len(samples)
+	return (samples[(n-1)/2] + samples[n/2]) / 2
+}
+
+// callers are goroutines that charge together, round by round.
+type callers struct {
+	each    []*caller
+	waiting atomic.Int32
+	done    sync.WaitGroup
+}
+
+type caller struct {
+	order   []string
+	at      int
+	work    chan Take
+	began   time.Time
+	ended   time.Time
+	refused int
+	_       [64]byte
+}
+
+func newCallers(orders [][]string) *callers {
+	c := &callers{}
+	for _, order := range orders {
+		one := &caller{order: order, work: make(chan Take)}
+		c.each = append(c.each, one)
+		go c.run(one)
+	}
+	return c
+}
+
+// run makes one caller's charges, a round for each Take that comes.
+func (c *callers) run(one *caller) {
+	for take := range one.work {
+		// All start as one. Waiting without yielding keeps the core, so that the
+		// others have to start on cores of their own.
+		c.waiting.Add(-1)
+		for c.waiting.Load() > 0 {
+		}
+		one.began = time.Now()
+		for range round {
+			if !take(one.order[one.at]) {
+				one.refused++
+			}
+			if one.at++; one.at == len(one.order) {
+				one.at = 0
+			}
+		}
+		one.ended = time.Now()
+		c.done.Done()
+	}
+}
+
+// round returns the nanoseconds a charge took.
+func (c *callers) round(take Take) float64 {
+	c.waiting.Store(int32(len(c.each)))
+	c.done.Add(len(c.each))
+	for _, one := range c.each {
+		one.work <- take
+	}
+	c.done.Wait()
+	began, ended := c.each[0].began, c.each[0].ended
+	for _, one := range c.each {
+		if one.began.Before(began) {
+			began = one.began
+		}
+		if one.ended.After(ended) {
+			ended = one.ended
+		}
+	}
+	return float64(ended.Sub(began).Nanoseconds()) / float64(round*len(c.each))
+}
+
+// allocations returns how many allocations a charge makes.
+func (c *callers) allocations(take Take) float64 {
+	var before, after runtime.MemStats
+	c.round(take) // fills pools
+	runtime.ReadMemStats(&before)
+	c.round(take)
+	runtime.ReadMemStats(&after)
+	allocs := float64(after.Mallocs - before.Mallocs)
+	return float64(int(allocs/float64(round*len(c.each))*100)) / 100 // the rounds' own are far below one
+}
+
+func (c *callers) stop() {
+	for _, one := range c.each {
+		close(one.work)
+	}
+}

@@ -1,0 +1,132 @@
+package memory
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-chi/httprate"
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+	ulule "github.com/ulule/limiter/v3"
+	ululememory "github.com/ulule/limiter/v3/drivers/store/memory"
+	"golang.org/x/time/rate"
+
+	"github.com/weirhq/weir"
+)
+
+// Take charges 1 on key and reports whether it was admitted.
+type Take func(key string) bool
+
+// Limiter is one contestant.
+type Limiter struct {
+	Name string
+	// Open returns it empty, with room for that many keys where it can be told.
+	Open func(keys int) (Take, error)
+}
+
+// Every contestant gives a key perSecond units a second and burst at once: so
+// little that no balance is idle when its key comes by again, and so much that
+// nothing is refused.
+const (
+	perSecond = 10
+	burst     = 1_000_000_000
+)
+
+// Limiters lists the contestants: Weir first, then the floor, then the rivals.
+var Limiters = []Limiter{
+	{"weir", openWeir},
+	{"floor", openFloor},
+	{"sethvargo/go-limiter", openGoLimiter},
+	{"x/time/rate", openRate},
+	{"ulule/limiter", openUlule},
+	{"throttled", openThrottled},
+	{"go-chi/httprate", openHTTPRate},
+}
+
+func openWeir(keys int) (Take, error) {
+	store := weir.NewMemory(weir.MemoryOptions{MaxBytes: int64(keys)*128 + 64<<20})
+	l, err := weir.New(weir.Options{Store: store})
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	limit := weir.PerSecond(perSecond).Burst(burst)
+	return func(key string) bool {
+		d, err := l.Allow(ctx, key, limit)
+		return err == nil && d.Allowed
+	}, limit.Check()
+}
+
+func openGoLimiter(keys int) (Take, error) {
+	store, err := memorystore.New(&memorystore.Config{Tokens: burst, Interval: time.Hour, InitialAlloc: keys})
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	return func(key string) bool {
+		_, _, _, ok, err := store.Take(ctx, key)
+		return err == nil && ok
+	}, nil
+}
+
+// openRate is the map of limiters that its users write around rate.Limiter,
+// which knows no keys.
+func openRate(keys int) (Take, error) {
+	var mu sync.RWMutex
+	limiters := make(map[string]*rate.Limiter, keys)
+	return func(key string) bool {
+		mu.RLock()
+		l := limiters[key]
+		mu.RUnlock()
+		if l == nil {
+			mu.Lock()
+			if l = limiters[key]; l == nil {
+				l = rate.NewLimiter(perSecond, burst)
+				limiters[key] = l
+			}
+			mu.Unlock()
+		}
+		return l.Allow()
+	}, nil
+}
+
+func openUlule(int) (Take, error) {
+	l := ulule.New(ululememory.NewStore(), ulule.Rate{Period: time.Hour, Limit: burst})
+	ctx := context.Background()
+	return func(key string) bool {
+		c, err := l.Get(ctx, key)
+		return err == nil && !c.Reached
+	}, nil
+}
+
+func openThrottled(int) (Take, error) {
+	store, err := memstore.NewCtx(0)
+	if err != nil {
+		return nil, err
+	}
+	// Its burst times its emission interval has to fit a time.Duration.
+	quota := throttled.RateQuota{MaxRate: throttled.PerSec(perSecond), MaxBurst: 10_000_000}
+	l, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	return func(key string) bool {
+		limited, _, err := l.RateLimitCtx(ctx, key, 1)
+		return err == nil && !limited
+	}, nil
+}
+
+// openHTTPRate asks without a handler. It writes no headers, since none of the
+// others does.
+func openHTTPRate(int) (Take, error) {
+	l := httprate.NewRateLimiter(burst, time.Hour, httprate.WithResponseHeaders(httprate.ResponseHeaders{}))
+	r, err := http.NewRequest(http.MethodGet, "/", nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(key string) bool { return !l.OnLimit(nil, r, key) }, nil
+}
