@@ -1,0 +1,391 @@
+package identity
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// ledger is a Directory that keeps its records in maps, counts what it is asked,
+// and may be slow or out.
+type ledger struct {
+	mu      sync.Mutex
+	keys    map[string]KeyRecord // by the key itself
+	tenants map[string]TenantRecord
+	delay   time.Duration
+	err     error
+	asked   []string
+}
+
+func (l *ledger) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+}
+
+func (l *ledger) questions() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.asked)
+}
+
+func (l *ledger) wait(ctx context.Context, question string) error {
+	l.mu.Lock()
+	l.asked = append(l.asked, question)
+	delay, err := l.delay, l.err
+	l.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return err
+}
+
+func (l *ledger) APIKey(ctx context.Context, id string) (KeyRecord, bool, error) {
+	if err := l.wait(ctx, "key "+id); err != nil {
+		return KeyRecord{}, false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, record := range l.keys {
+		if idOf(key) == id {
+			return record, true, nil
+		}
+	}
+	return KeyRecord{}, false, nil
+}
+
+func (l *ledger) Tenant(ctx context.Context, id string) (TenantRecord, bool, error) {
+	if err := l.wait(ctx, "tenant "+id); err != nil {
+		return TenantRecord{}, false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	record, ok := l.tenants[id]
+	return record, ok, nil
+}
+
+func idOf(key string) string {
+	sum := hashKey(key)
+	return hex.EncodeToString(sum[:])
+}
+
+func lookups(t testing.TB, d Directory, o LookupOptions) *Lookups {
+	t.Helper()
+	l, err := NewLookups(d, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func withKey(key string) *Call {
+	return &Call{Peer: netip.MustParseAddr("192.0.2.1"), Header: Fields{"X-Api-Key": {key}}}
+}
+
+func resolve(t testing.TB, r *Resolver, call *Call) Caller {
+	t.Helper()
+	c, err := r.Resolve(context.Background(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// house makes a resolver whose keys are all in the directory.
+func house(t testing.TB, d Directory, o LookupOptions) (*Resolver, *Lookups) {
+	t.Helper()
+	l := lookups(t, d, o)
+	return resolver(t, Config{APIKeys: APIKeys{Header: "X-API-Key", Lookups: l}}), l
+}
+
+// bubble runs a test on virtual time.
+func bubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
+
+func TestAnswersAreCachedAndChangesSeenWithinASecond(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := &ledger{keys: map[string]KeyRecord{"k": {Tenant: "acme"}}, tenants: map[string]TenantRecord{"acme": {Plan: "pro", Limits: map[string]string{"r": "1/s"}}}}
+		r, _ := house(t, d, LookupOptions{})
+		// Asked without a pause, so that no question is ever the first in a while.
+		for range 100 {
+			c := resolve(t, r, withKey("k"))
+			if c.Key != KeyKnown || c.APIKey != idOf("k") || c.Tenant != "acme" || c.Plan != "pro" || c.Limits["r"] != "1/s" {
+				t.Fatalf("%+v", c)
+			}
+		}
+		if n := d.questions(); n != 2 {
+			t.Errorf("%d questions for 100 requests, want one for the key and one for the tenant", n)
+		}
+		within := func(what string, change func(), seen func(Caller) bool) {
+			t.Helper()
+			d.set(change)
+			begin := time.Now()
+			for !seen(resolve(t, r, withKey("k"))) {
+				if time.Sleep(10 * time.Millisecond); time.Since(begin) > time.Second {
+					t.Fatalf("%s: not in force after a second", what)
+				}
+			}
+			t.Logf("%s: in force after %v", what, time.Since(begin))
+		}
+		within("another plan", func() { d.tenants["acme"] = TenantRecord{Plan: "free"} }, func(c Caller) bool { return c.Plan == "free" && c.Limits == nil })
+		within("disabled", func() { d.keys["k"] = KeyRecord{Tenant: "acme", Disabled: true} }, func(c Caller) bool { return c.Disabled() && c.Tenant == "acme" })
+		within("revoked", func() { delete(d.keys, "k") }, func(c Caller) bool { return c.Key == KeyUnknown && c.APIKey == "" && c.Tenant == "" })
+		within("given again", func() { d.keys["k"] = KeyRecord{} }, func(c Caller) bool { return c.Known() && c.Plan == "" })
+		within("tenant gone", func() { d.keys["k"] = KeyRecord{Tenant: "acme"}; d.tenants = nil }, func(c Caller) bool { return c.Tenant == "acme" && c.Plan == "" })
+	})
+}
+
+func TestOneAsksForAll(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := &ledger{keys: map[string]KeyRecord{"k": {}}, delay: 20 * time.Millisecond}
+		r, _ := house(t, d, LookupOptions{})
+		crowd := func(want time.Duration) {
+			t.Helper()
+			var wg sync.WaitGroup
+			for range 50 {
+				wg.Go(func() {
+					begin := time.Now()
+					if c := resolve(t, r, withKey("k")); !c.Known() || time.Since(begin) > want {
+						t.Errorf("%v after %v", c.Key, time.Since(begin))
+					}
+				})
+			}
+			wg.Wait()
+		}
+		crowd(20 * time.Millisecond)
+		if n := d.questions(); n != 1 {
+			t.Fatalf("%d questions, want 1", n)
+		}
+		// When it is time to ask again one does, and the rest are served meanwhile.
+		time.Sleep(600 * time.Millisecond)
+		asking := make(chan struct{})
+		go func() { defer close(asking); resolve(t, r, withKey("k")) }()
+		synctest.Wait()
+		crowd(0)
+		<-asking
+		if n := d.questions(); n != 2 {
+			t.Errorf("%d questions, want 2", n)
+		}
+	})
+}
+
+func TestHangingUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := &ledger{keys: map[string]KeyRecord{"k": {}}, delay: 20 * time.Millisecond}
+		r, _ := house(t, d, LookupOptions{})
+		ask := func(ctx context.Context) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				c, err := r.Resolve(ctx, withKey("k"))
+				if err == nil && !c.Known() {
+					err = fmt.Errorf("key %v", c.Key)
+				}
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		first, hangUp := context.WithCancel(t.Context())
+		asking := ask(first)
+		second, hangUpToo := context.WithCancel(t.Context())
+		leaving, waiting := ask(second), ask(t.Context())
+		hangUp()
+		hangUpToo()
+		if err := <-leaving; !errors.Is(err, context.Canceled) {
+			t.Errorf("who waits and hangs up: %v", err)
+		}
+		if err := <-waiting; err != nil {
+			t.Errorf("who waits for one that hung up: %v", err)
+		}
+		<-asking
+		if n := d.questions(); n != 1 {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
+
+func TestDirectoryIsOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		heard := 0
+		d := &ledger{keys: map[string]KeyRecord{"k": {Tenant: "acme"}}, tenants: map[string]TenantRecord{"acme": {Plan: "pro"}}}
+		l := lookups(t, d, LookupOptions{OnError: func(error) { heard++ }})
+		r := resolver(t, Config{
+			Tenants: map[string]TenantRecord{"filed": {Plan: "free"}},
+			APIKeys: APIKeys{Header: "X-API-Key", Lookups: l, Keys: map[string]KeyRecord{"listed": {Tenant: "filed"}}},
+		})
+		resolve(t, r, withKey("k"))
+		d.set(func() { d.err = errors.New("out"); d.asked = nil })
+		for range 36_000 { // an hour
+			time.Sleep(100 * time.Millisecond)
+			if c := resolve(t, r, withKey("k")); !c.Known() || c.Tenant != "acme" || c.Plan != "pro" {
+				t.Fatalf("a known key: %+v", c)
+			}
+			if c := resolve(t, r, withKey("listed")); !c.Known() || c.Tenant != "filed" || c.Plan != "free" {
+				t.Fatalf("a listed key: %+v", c)
+			}
+		}
+		// 3 questions of key and tenant each, at most every 250 ms.
+		if n := d.questions(); n > 4*4*3600 || n < 4*3600 {
+			t.Errorf("%d questions in an hour", n)
+		}
+		if c := resolve(t, r, withKey("new")); c.Key != KeyUnresolved || c.APIKey != "" {
+			t.Errorf("a key never seen: %+v", c)
+		}
+		counts := l.Counts()
+		if counts.Failed != uint64(d.questions()) || heard != int(counts.Failed) {
+			t.Errorf("%+v, %d questions, %d heard", counts, d.questions(), heard)
+		}
+		d.set(func() { d.err = nil; d.keys["k"] = KeyRecord{Disabled: true} })
+		time.Sleep(pauseFor)
+		if c := resolve(t, r, withKey("k")); !c.Disabled() {
+			t.Errorf("when it is back: %+v", c)
+		}
+		time.Sleep(time.Second)
+		// One that does not answer is one that is out.
+		d.set(func() { d.delay = time.Hour })
+		begin := time.Now()
+		if c := resolve(t, r, withKey("k")); !c.Disabled() || time.Since(begin) != 50*time.Millisecond {
+			t.Errorf("a slow one: %+v after %v", c, time.Since(begin))
+		}
+		if c := resolve(t, r, withKey("k")); !c.Disabled() || time.Since(begin) != 50*time.Millisecond {
+			t.Errorf("a slow one, asked again: %+v after %v", c, time.Since(begin))
+		}
+	})
+}
+
+type thrower struct{ Directory }
+
+func (thrower) APIKey(context.Context, string) (KeyRecord, bool, error) { panic("thrown") }
+
+// A directory that panics does so once for each who asks, and nobody waits for
+// an answer that never comes.
+func TestDirectoryPanics(t *testing.T) {
+	r, l := house(t, thrower{}, LookupOptions{})
+	for range 3 {
+		func() {
+			defer func() {
+				if recover() != "thrown" {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			resolve(t, r, withKey("k"))
+		}()
+	}
+	if c := l.Counts(); c.Failed != 3 || c.Known != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// 50,000 keys a second that nobody has, from 1,000 networks, for 20 s.
+func TestStrangersDoNotReachTheDirectory(t *testing.T) {
+	var now time.Time
+	d := &counter{known: idOf("k")}
+	r, l := house(t, d, LookupOptions{Now: func() time.Time { return now }})
+	resolve(t, r, withKey("k"))
+	const seconds, perSecond, networks = 20, 50_000, 1000
+	call := Call{Header: Fields{"X-Api-Key": {""}}}
+	values := call.Header.(Fields)["X-Api-Key"]
+	unresolved, mostUnknown, mostNetworks := 0, 0, 0
+	for i := range seconds * perSecond {
+		now = now.Add(time.Second / perSecond)
+		values[0] = fmt.Sprintf("stranger-%d", i)
+		call.Peer = netip.AddrFrom4([4]byte{198, 18, byte(i % networks >> 8), byte(i % networks)})
+		switch c := resolve(t, r, &call); c.Key {
+		case KeyUnresolved:
+			unresolved++
+		case KeyUnknown:
+		default:
+			t.Fatalf("%+v", c)
+		}
+		if i%500 == 0 {
+			if c := resolve(t, r, withKey("k")); !c.Known() {
+				t.Fatalf("the known key: %+v", c)
+			}
+			mostUnknown = max(mostUnknown, l.Counts().Unknown)
+			mostNetworks = max(mostNetworks, len(l.budget.networks))
+		}
+	}
+	counts := l.Counts()
+	t.Logf("%d strangers: %d looked up, %d not; at most %d unknown keys and %d networks kept", seconds*perSecond, d.strangers, unresolved, mostUnknown, mostNetworks)
+	if limit := 500*seconds + 500; d.strangers > limit || d.strangers < 500*seconds {
+		t.Errorf("%d look-ups; the budget is %d", d.strangers, limit)
+	}
+	if counts.Refused != uint64(unresolved) || mostUnknown > 1500 || mostNetworks > 2000 || counts.Known != 1 {
+		t.Errorf("%+v, at most %d unknown and %d networks", counts, mostUnknown, mostNetworks)
+	}
+}
+
+// counter is a directory of one key.
+type counter struct {
+	known     string
+	strangers int
+}
+
+func (c *counter) APIKey(_ context.Context, id string) (KeyRecord, bool, error) {
+	if id == c.known {
+		return KeyRecord{}, true, nil
+	}
+	c.strangers++
+	return KeyRecord{}, false, nil
+}
+
+func (c *counter) Tenant(context.Context, string) (TenantRecord, bool, error) {
+	return TenantRecord{}, false, nil
+}
+
+func TestBudget(t *testing.T) {
+	b := newBudget(5, 12)
+	one, two := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+	take := func(at time.Duration, network netip.Prefix, tries, want int) {
+		t.Helper()
+		got := 0
+		for range tries {
+			if b.take(int64(at), network) {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%v at %v: %d of %d, want %d", network, at, got, tries, want)
+		}
+	}
+	take(0, one, 100, 5)
+	take(0, two, 100, 5)
+	take(0, netip.Prefix{}, 100, 2) // the instance has no more
+	take(199*time.Millisecond, one, 100, 0)
+	take(200*time.Millisecond, one, 100, 1)
+	take(200*time.Millisecond, two, 100, 1)
+	take(time.Hour, one, 100, 5)
+	take(time.Hour+time.Second, one, 100, 5)
+}
+
+func TestKnownKeysAreBounded(t *testing.T) {
+	var now time.Time
+	keys := make(map[string]KeyRecord)
+	for i := range 30 {
+		keys[fmt.Sprint("k", i)] = KeyRecord{Tenant: fmt.Sprint("t", i)}
+	}
+	d := &ledger{keys: keys}
+	r, l := house(t, d, LookupOptions{MaxKnown: 10, PerNetwork: 1000, PerInstance: 1000, Now: func() time.Time { return now }})
+	for i := range 300 {
+		now = now.Add(20 * time.Millisecond)
+		if c := resolve(t, r, withKey(fmt.Sprint("k", i%30))); !c.Known() || c.Tenant != fmt.Sprint("t", i%30) {
+			t.Fatalf("%+v", c)
+		}
+	}
+	if n, m := l.Counts().Known, len(l.tenants.kept); n != 10 || m != 10 {
+		t.Errorf("%d keys and %d tenants kept", n, m)
+	}
+	var bad *ConfigError
+	if _, err := NewLookups(d, LookupOptions{MaxKnown: -1}); !errors.As(err, &bad) {
+		t.Errorf("negative bound: %v", err)
+	}
+}
