@@ -3,6 +3,7 @@
 .PHONY: help test lint fuzz soak bench race mainjob verify demo cover cold-build docs clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
+HISTORIES ?= 1000000
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +17,15 @@ lint: ## format, vet, golangci-lint, and the rules of the house
 
 fuzz: ## every fuzz target, FUZZTIME (10m) of one worker each
 	scripts/fuzz $(FUZZTIME)
+
+soak: ## HISTORIES (1000000) random histories against the promises of the contract
+	WEIR_HISTORIES=$(HISTORIES) go test -count 1 -timeout 0 -run TestPromises -v ./verify
+
+bench: ## decisions in memory beside rivals, hot key and 128k keys, one and two cores
+	go test -C bench -run '^$$' -bench . -benchmem -cpu 1,2 ./...
+
+race: ## 16 processes of 64 goroutines on one key of a real Redis: exactly 1,000 admitted
+	go test -count 1 -run TestRace -v ./storetest
 
 verify: ## the vectors through the binary, on memory and on a redis-server of its own
 	go test -count 1 -run TestVerify -v ./internal/mainjob

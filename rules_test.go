@@ -36,7 +36,7 @@ var rooms = []room{
 	{dir: "identity"},
 	{dir: "identity/jwt", imports: "identity", outside: true},
 	{dir: "policy", imports: "root identity"},
-	{dir: "policy/policyfile", imports: "root identity policy", outside: true},
+	{dir: "policy/policyfile", imports: "root identity policy", outside: true, serves: true}, // watches its file
 	{dir: "gate", imports: "root identity policy"},
 	{dir: "headers", imports: "root"},
 	{dir: "httplimit", imports: "root identity gate headers"},
