@@ -146,17 +146,16 @@ func (q *Quota) Units(us, phase int64) int64 {
 	return multiply(q.N, us).add(phase).ceil(q.Period)
 }
 
-// Uncharge returns the view before ChargeBucket, for engines that debit
-// elsewhere and report here. What was owed to an older quota is not restored:
-// Delay does not ask for it.
-func (q *Quota) Uncharge(v View, d *Debit) View {
+// Uncharge takes one debit back out of v, for engines that debit elsewhere and
+// report here. What was owed to an older quota is not restored: neither Delay
+// nor the report on an admitted charge asks for it.
+func (q *Quota) Uncharge(v *View, d *Debit) {
 	v.Full -= d.cost.us
 	v.Phase -= d.cost.phase
 	if v.Phase < 0 {
 		v.Phase += q.N
 		v.Full--
 	}
-	return v
 }
 
 // StepBucket returns b moved to now, for a denial that must keep the new

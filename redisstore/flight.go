@@ -4,31 +4,47 @@ import "github.com/weirhq/weir/algo"
 
 // flight is one script call: the requests that fly, their bills in the order in
 // which they are encoded, and buffers that a sender reuses.
+//
+// Bills that ask the same of one balance each form a run: their arguments travel
+// and are parsed once. Those of a run that fall on one key are one question, "how
+// many of these": the script debits as many as fit and answers once, and each
+// bill's own view follows from its place among them, first come first.
 type flight struct {
 	requests []*request
-	runs     map[string]int // a single bill's arguments → its run
-	order    [][]ref        // runs, in order of first appearance
-	bills    []ref          // the other bills
+	shapes   map[string]int // a single bill's arguments → its run
+	runs     []run
+	bills    []ref // the other bills
 	keys     []string
-	index    map[string]int // stored key → position in keys
+	index    map[string]int // stored key → position in keys, from 1
 	which    []int          // position of each balance's key
+	repeats  bool           // a key is used twice, so which has to travel
 	body     []byte
-	repeats  bool
+}
+
+// run is bills of one shape, by key.
+type run struct {
+	asks  []ask
+	of    map[int]int // position of a key → its ask
+	merge bool        // some ask is for more than one
+}
+
+// ask is one key of a run and the bills that wait for it, in order of arrival.
+type ask struct {
+	first ref
+	more  []ref
 }
 
 // ref is a part of a request.
 type ref struct{ request, part int }
 
 func newFlight() *flight {
-	return &flight{runs: make(map[string]int), index: make(map[string]int)}
+	return &flight{shapes: make(map[string]int), index: make(map[string]int)}
 }
 
 func (f *flight) reset(requests []*request) {
 	f.requests = requests
-	clear(f.runs)
-	for i := range f.order {
-		f.order[i] = f.order[i][:0]
-	}
+	clear(f.shapes)
+	f.runs = f.runs[:0]
 	f.bills, f.which, f.body, f.repeats = f.bills[:0], f.which[:0], f.body[:0], false
 	clear(f.keys)
 	f.keys = f.keys[:0]
@@ -40,48 +56,31 @@ func (f *flight) part(r ref) (*request, *part) {
 	return q, &q.parts[r.part]
 }
 
-// encode lays the requests out as lua/5_take.lua reads them. Bills that ask the
-// same of one balance each become a run: their arguments travel and are parsed
-// once.
+// encode lays the requests out as lua/5_take.lua reads them.
 func (f *flight) encode(notAfter int64) (keys []string, body, which string) {
-	runs := 0
 	for i, q := range f.requests {
 		for j := range q.parts {
-			p := &q.parts[j]
-			if !p.single {
+			if q.parts[j].single {
+				f.join(ref{i, j})
+			} else {
 				f.bills = append(f.bills, ref{i, j})
-				continue
 			}
-			shape := q.body[p.from:p.to]
-			at, ok := f.runs[string(shape)]
-			if !ok {
-				at = runs
-				f.runs[string(shape)] = at
-				if runs++; runs > len(f.order) {
-					f.order = append(f.order, nil)
-				}
-			}
-			f.order[at] = append(f.order[at], ref{i, j})
 		}
 	}
 	f.body = appendArray(f.body, 0) // the count is filled in below
-	ints := 1
 	f.body = appendInt(f.body, notAfter)
-	for _, run := range f.order[:runs] {
-		q, p := f.part(run[0])
-		f.body = append(f.body, q.body[p.from:p.to]...)
-		f.body = appendInt(f.body, int64(len(run)))
-		ints += p.ints + 1
-		for _, r := range run {
-			f.use(r)
-		}
+	ints := 1
+	for i := range f.runs {
+		ints += f.encodeRun(&f.runs[i])
 	}
 	f.body = appendInt(f.body, 0)
 	for _, r := range f.bills {
 		q, p := f.part(r)
 		f.body = append(f.body, q.body[p.from:p.to]...)
 		ints += p.ints
-		f.use(r)
+		for _, key := range q.keys[p.key : p.key+p.count] {
+			f.use(f.position(key))
+		}
 	}
 	f.body = appendInt(f.body, 0)
 	appendArray(f.body[:0], ints+2)
@@ -95,20 +94,66 @@ func (f *flight) encode(notAfter int64) (keys []string, body, which string) {
 	return f.keys, string(f.body), which
 }
 
-// use adds the keys of a part, each stored key once.
-func (f *flight) use(r ref) {
+// join adds a single bill to the run of its shape.
+func (f *flight) join(r ref) {
 	q, p := f.part(r)
-	for _, key := range q.keys[p.key : p.key+p.count] {
-		at, ok := f.index[key]
-		if ok {
-			f.repeats = true
+	shape := q.body[p.from:p.to]
+	at, ok := f.shapes[string(shape)]
+	if !ok {
+		at = len(f.runs)
+		f.shapes[string(shape)] = at
+		if at < cap(f.runs) {
+			f.runs = f.runs[:at+1]
+			old := &f.runs[at]
+			clear(old.of)
+			old.asks, old.merge = old.asks[:0], false
 		} else {
-			f.keys = append(f.keys, key)
-			at = len(f.keys)
-			f.index[key] = at
+			f.runs = append(f.runs, run{of: make(map[int]int)})
 		}
-		f.which = append(f.which, at)
 	}
+	run := &f.runs[at]
+	key := f.position(q.keys[p.key])
+	if i, ok := run.of[key]; ok {
+		run.asks[i].more = append(run.asks[i].more, r)
+		run.merge = true
+		return
+	}
+	run.of[key] = len(run.asks)
+	run.asks = append(run.asks, ask{first: r})
+	f.use(key)
+}
+
+func (f *flight) encodeRun(run *run) (ints int) {
+	q, p := f.part(run.asks[0].first)
+	f.body = append(f.body, q.body[p.from:p.to]...)
+	f.body = appendInt(f.body, int64(len(run.asks)))
+	ints = p.ints + 2
+	if !run.merge {
+		f.body = appendInt(f.body, 0)
+		return ints
+	}
+	f.body = appendInt(f.body, 1)
+	for i := range run.asks {
+		f.body = appendInt(f.body, int64(1+len(run.asks[i].more)))
+	}
+	return ints + len(run.asks)
+}
+
+// position returns where a stored key stands among the flight's, from 1.
+func (f *flight) position(key string) int {
+	at, ok := f.index[key]
+	if !ok {
+		f.keys = append(f.keys, key)
+		at = len(f.keys)
+		f.index[key] = at
+	}
+	return at
+}
+
+// use notes that the next balance in order is that of the key at position at.
+func (f *flight) use(at int) {
+	f.which = append(f.which, at)
+	f.repeats = f.repeats || at != len(f.which)
 }
 
 // decode reads the reply into the requests. It returns the store's clock, and
@@ -121,13 +166,9 @@ func (f *flight) decode(reply string) (now int64, refused string, err error) {
 	if refused == "STALE" {
 		return now, refused, in.err
 	}
-	for _, run := range f.order {
-		for _, r := range run {
-			q, p := f.part(r)
-			flags, word := in.value()
-			if p.status = word; word == "" {
-				q.outcomes[p.first].read(&in, now, flags)
-			}
+	for i := range f.runs {
+		for j := range f.runs[i].asks {
+			f.decodeAsk(&in, now, &f.runs[i].asks[j], f.runs[i].merge)
 		}
 	}
 	for _, r := range f.bills {
@@ -146,6 +187,41 @@ func (f *flight) decode(reply string) (now int64, refused string, err error) {
 		f.fail(refused)
 	}
 	return now, refused, in.err
+}
+
+// decodeAsk gives each bill of an ask its own outcome.
+func (f *flight) decodeAsk(in *reader, now int64, a *ask, merged bool) {
+	q, p := f.part(a.first)
+	first, word := in.value() // the number debited, or the flags
+	var o outcome
+	if word == "" {
+		debited, flags := int64(0), first
+		if merged {
+			debited, flags = first, in.int()
+		}
+		o.kind = q.outcomes[p.first].kind
+		o.read(in, now, flags)
+		if merged {
+			o.flags &^= flagFits | flagDebited
+			if debited > 0 {
+				o.flags |= flagFits | flagDebited
+				o.undo = debited - 1
+			} else if flags&flagFits != 0 { // peeks: nothing is debited
+				o.flags |= flagFits
+			}
+		}
+	}
+	p.status, q.outcomes[p.first] = word, o
+	for _, r := range a.more {
+		switch {
+		case o.undo > 0:
+			o.undo--
+		case o.flags&flagDebited != 0: // the last that fitted was before this one
+			o.flags &^= flagFits | flagDebited
+		}
+		q, p := f.part(r)
+		p.status, q.outcomes[p.first] = word, o
+	}
 }
 
 // fail gives every bill that would have been charged the error of the first

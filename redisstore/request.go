@@ -16,6 +16,7 @@ type request struct {
 	keys     []string
 	body     []byte // the parts' arguments, one after the other
 	outcomes []outcome
+	lane     uint8 // of the queue: from the first bill's group
 }
 
 // part is one bill of a request.
@@ -38,6 +39,7 @@ type outcome struct {
 	flags            int64
 	a, b, c, d       int64 // the view, by kind
 	forget           int64
+	undo             int64 // debits of the same cost that the view is ahead by
 }
 
 // The flags of an outcome, as the script sets them.
@@ -59,6 +61,9 @@ const logWeight = 25
 func (r *request) add(bill *weir.Bill, keys *keyer, clock int64) (weight int) {
 	balances := bill.Balances()
 	p := part{count: len(balances), key: len(r.keys), from: len(r.body), first: len(r.outcomes)}
+	if len(r.parts) == 0 && len(balances) > 0 {
+		r.lane = uint8(keys.group(balances[0].Charge))
+	}
 	p.single = len(balances) == 1 && balances[0].Trial == 0
 	verb := int64(1)
 	if bill.Verb == algo.Peek {
@@ -141,7 +146,8 @@ func (o *outcome) into(bal *weir.Balance) {
 	bal.Fits = o.flags&flagFits != 0
 	bal.Debited = o.flags&flagDebited != 0
 	bal.Blocked = o.blocked
-	v := algo.View{Now: o.now, At: o.at, Stepped: o.flags&flagStepped != 0}
+	v := &bal.View
+	*v = algo.View{Now: o.now, At: o.at, Stepped: o.flags&flagStepped != 0}
 	q := &bal.Quota
 	switch {
 	case q.Kind.Bucket():
@@ -149,14 +155,17 @@ func (o *outcome) into(bal *weir.Balance) {
 		if v.Forget == 0 {
 			v.Forget = 1<<63 - 1
 		}
+		for range o.undo {
+			q.Uncharge(v, &bal.Debit)
+		}
 		if bal.Debited {
-			before := q.Uncharge(v, &bal.Debit)
+			before := *v
+			q.Uncharge(&before, &bal.Debit)
 			bal.Delay = q.Delay(&before, &bal.Debit)
 		}
 	case q.Kind == algo.SlidingLog:
-		v.Used, v.Newest, v.FreeAt = o.a, o.b, o.c
+		v.Used, v.Newest, v.FreeAt = o.a-o.undo*bal.Cost, o.b, o.c
 	default:
-		v.Start, v.End, v.Prev, v.Cur = o.a, o.b, o.c, o.d
+		v.Start, v.End, v.Prev, v.Cur = o.a, o.b, o.c, o.d-o.undo*bal.Cost
 	}
-	bal.View = v
 }

@@ -211,7 +211,7 @@ func (s *Store) Apply(ctx context.Context, bills []*weir.Bill) {
 
 // decide sends one request and settles its bills.
 func (s *Store) decide(ctx context.Context, bills []*weir.Bill, r *request, weight int) {
-	err := s.queue.Do(ctx, r, weight)
+	err := s.queue.Do(ctx, r, weight, r.lane)
 	if err != nil {
 		se := storeError(err)
 		if se.Unknown {

@@ -19,7 +19,6 @@
 package batch
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"sync"
@@ -55,8 +54,10 @@ type Queue[T any] struct {
 	mu      sync.Mutex
 	ready   sync.Cond // a sender may take a flight, or the queue is closed
 	waiting []*call[T]
-	weight  int       // of waiting
-	pending list.List // every call not yet answered, oldest first
+	weight  int        // of waiting
+	lanes   [lanes]int // weight of waiting, by lane
+	idle    int        // senders that wait for ready
+	pending ring[T]    // every call not yet answered, oldest first
 	timer   *time.Timer
 	armed   bool
 	closed  bool
@@ -64,18 +65,48 @@ type Queue[T any] struct {
 }
 
 type call[T any] struct {
-	payload  T
-	weight   int
-	deadline time.Time
-	element  *list.Element // in pending; nil once answered
-	sent     bool
-	done     chan error
+	payload    T
+	weight     int
+	lane       uint8
+	deadline   time.Time
+	prev, next *call[T] // in pending; nil once answered
+	sent       bool
+	done       chan error
 }
+
+// lanes is how many lanes callers are told apart by.
+const lanes = 256
+
+// ring is a doubly linked list through the calls themselves, so that entering
+// it allocates nothing. The zero ring is empty after init.
+type ring[T any] struct{ root call[T] }
+
+func (r *ring[T]) init() { r.root.prev, r.root.next = &r.root, &r.root }
+
+func (r *ring[T]) oldest() *call[T] {
+	if r.root.next == &r.root {
+		return nil
+	}
+	return r.root.next
+}
+
+func (r *ring[T]) push(c *call[T]) {
+	c.prev, c.next = r.root.prev, &r.root
+	c.prev.next, r.root.prev = c, c
+}
+
+func (c *call[T]) leave() {
+	c.prev.next, c.next.prev = c.next, c.prev
+	c.prev, c.next = nil, nil
+}
+
+func (c *call[T]) answered() bool { return c.next == nil }
 
 // New starts the senders. Close stops them.
 func New[T any](o Options[T]) *Queue[T] {
 	q := &Queue[T]{o: o}
 	q.ready.L = &q.mu
+	q.pending.init()
 	q.calls.New = func() any { return &call[T]{done: make(chan error, 1)} }
 	q.timer = time.AfterFunc(time.Hour, q.expire)
 	q.timer.Stop()
@@ -85,11 +116,13 @@ func New[T any](o Options[T]) *Queue[T] {
 	return q
 }
 
-// Do sends payload in some flight and waits for it. After it returns, nothing
+// Do sends payload in some flight and waits for it. Once half of the queue is
+// taken, no lane may hold more than a quarter: a caller, or a key, that floods
+// the queue is turned away while others still get in. After Do returns, nothing
 // more happens to payload unless the error is ErrUnknown or ctx's.
-func (q *Queue[T]) Do(ctx context.Context, payload T, weight int) error {
+func (q *Queue[T]) Do(ctx context.Context, payload T, weight int, lane uint8) error {
 	c := q.calls.Get().(*call[T])
-	c.payload, c.weight, c.sent = payload, weight, false
+	c.payload, c.weight, c.lane, c.sent = payload, weight, lane, false
 	c.deadline = time.Now().Add(q.o.Timeout)
 	if err := q.enter(c); err != nil {
 		return err
@@ -118,15 +151,20 @@ func (q *Queue[T]) enter(c *call[T]) error {
 		return ErrClosed
 	case q.weight+c.weight > q.o.MaxQueued && len(q.waiting) > 0:
 		return ErrFull
+	case 2*q.weight > q.o.MaxQueued && 4*(q.lanes[c.lane]+c.weight) > q.o.MaxQueued:
+		return ErrFull
 	}
 	q.waiting = append(q.waiting, c)
 	q.weight += c.weight
-	c.element = q.pending.PushBack(c)
+	q.lanes[c.lane] += c.weight
+	q.pending.push(c)
 	if !q.armed {
 		q.armed = true
 		q.timer.Reset(q.o.Timeout)
 	}
-	q.ready.Signal()
+	if q.idle > 0 {
+		q.ready.Signal()
+	}
 	return nil
 }
 
@@ -135,7 +173,7 @@ func (q *Queue[T]) enter(c *call[T]) error {
 func (q *Queue[T]) withdraw(c *call[T], cause error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c.element == nil {
+	if c.answered() {
 		return nil
 	}
 	sent := c.sent
@@ -148,8 +186,7 @@ func (q *Queue[T]) withdraw(c *call[T], cause error) error {
 
 // drop takes c out of everything but the flight it may be in.
 func (q *Queue[T]) drop(c *call[T]) {
-	q.pending.Remove(c.element)
-	c.element = nil
+	c.leave()
 	if c.sent {
 		return
 	}
@@ -157,6 +194,7 @@ func (q *Queue[T]) drop(c *call[T]) {
 		if w == c {
 			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
 			q.weight -= c.weight
+			q.lanes[c.lane] -= c.weight
 			return
 		}
 	}
@@ -164,7 +202,7 @@ func (q *Queue[T]) drop(c *call[T]) {
 
 // answer ends c, once. It reports whether c still waited for it.
 func (q *Queue[T]) answer(c *call[T], err error) {
-	if c.element != nil {
+	if !c.answered() {
 		q.drop(c)
 		c.done <- err
 	}
@@ -175,8 +213,7 @@ func (q *Queue[T]) expire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	for e := q.pending.Front(); e != nil; e = q.pending.Front() {
-		c := e.Value.(*call[T])
+	for c := q.pending.oldest(); c != nil; c = q.pending.oldest() {
 		if left := c.deadline.Sub(now); left > 0 {
 			q.timer.Reset(left)
 			return
@@ -218,7 +255,9 @@ func (q *Queue[T]) take(calls []*call[T], flight []T) ([]*call[T], []T, time.Tim
 		if q.closed {
 			return nil, nil, time.Time{}
 		}
+		q.idle++
 		q.ready.Wait()
+		q.idle--
 	}
 	weight := 0
 	for _, c := range q.waiting {
@@ -227,12 +266,13 @@ func (q *Queue[T]) take(calls []*call[T], flight []T) ([]*call[T], []T, time.Tim
 			break
 		}
 		c.sent = true
+		q.lanes[c.lane] -= c.weight
 		calls = append(calls, c)
 		flight = append(flight, c.payload)
 	}
 	q.waiting = q.waiting[:copy(q.waiting, q.waiting[len(calls):])]
 	q.weight -= weight
-	if len(q.waiting) > 0 {
+	if len(q.waiting) > 0 && q.idle > 0 {
 		q.ready.Signal()
 	}
 	return calls, flight, calls[0].deadline

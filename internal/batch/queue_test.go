@@ -53,7 +53,7 @@ func TestAnIdleQueueSendsAtOnce(t *testing.T) {
 		q := open(d, nil)
 		defer q.Close()
 		began := time.Now()
-		if err := q.Do(t.Context(), 1, 1); err != nil {
+		if err := q.Do(t.Context(), 1, 1, 0); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != 0 {
@@ -69,7 +69,7 @@ func TestCallsGatherWhileAFlightIsOut(t *testing.T) {
 		defer q.Close()
 		var calls sync.WaitGroup
 		for i := range 13 {
-			calls.Go(func() { _ = q.Do(t.Context(), i, 1) })
+			calls.Go(func() { _ = q.Do(t.Context(), i, 1, uint8(i)) })
 			synctest.Wait()
 		}
 		close(d.hold)
@@ -88,7 +88,7 @@ func TestAHeavyCallFliesAlone(t *testing.T) {
 		d := &depot{}
 		q := open(d, nil)
 		defer q.Close()
-		if err := q.Do(t.Context(), 1, 100); err != nil {
+		if err := q.Do(t.Context(), 1, 100, 0); err != nil {
 			t.Errorf("a call over the weight of a flight: %v", err)
 		}
 	})
@@ -100,15 +100,53 @@ func TestAFullQueueAnswersAtOnce(t *testing.T) {
 		q := open(d, nil)
 		var calls sync.WaitGroup
 		for i := range 17 { // one in flight, sixteen waiting
-			calls.Go(func() { _ = q.Do(t.Context(), i, 1) })
+			calls.Go(func() { _ = q.Do(t.Context(), i, 1, uint8(i)) })
 			synctest.Wait()
 		}
-		if err := q.Do(t.Context(), 99, 1); !errors.Is(err, ErrFull) {
+		if err := q.Do(t.Context(), 99, 1, 0); !errors.Is(err, ErrFull) {
 			t.Errorf("a call to a full queue: %v, want ErrFull", err)
 		}
 		close(d.hold)
 		calls.Wait()
 		q.Close()
+	})
+}
+
+// One lane cannot fill the queue: past half, it is turned away at a quarter.
+func TestAFloodLeavesRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, nil)
+		var calls sync.WaitGroup
+		var refused, served atomic.Int64
+		enter := func(lane uint8) {
+			calls.Go(func() {
+				if err := q.Do(t.Context(), int(lane), 1, lane); errors.Is(err, ErrFull) {
+					refused.Add(1)
+				} else if err == nil {
+					served.Add(1)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 30 {
+			enter(7)
+		}
+		if refused.Load() != 20 { // one in flight, nine of sixteen waiting
+			t.Errorf("%d of a flood of 30 were refused, want 20", refused.Load())
+		}
+		for lane := range uint8(4) {
+			enter(lane)
+		}
+		if refused.Load() != 20 {
+			t.Error("a caller beside the flood was turned away from a queue with room")
+		}
+		close(d.hold)
+		calls.Wait()
+		q.Close()
+		if served.Load() != 14 {
+			t.Errorf("%d served, want 14", served.Load())
+		}
 	})
 }
 
@@ -122,7 +160,7 @@ func TestNobodyWaitsLongerThanTheTimeout(t *testing.T) {
 		for i := range 10 {
 			calls.Go(func() {
 				began := time.Now()
-				err := q.Do(t.Context(), i, 1)
+				err := q.Do(t.Context(), i, 1, uint8(i))
 				if took := time.Since(began); took != 50*time.Millisecond {
 					t.Errorf("call %d took %v, want exactly the timeout", i, took)
 				}
@@ -155,11 +193,11 @@ func TestAContextEndsTheWait(t *testing.T) {
 		d := &depot{hold: make(chan struct{})}
 		q := open(d, nil)
 		first := make(chan error, 1)
-		go func() { first <- q.Do(context.Background(), 0, 1) }()
+		go func() { first <- q.Do(context.Background(), 0, 1, 0) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 		defer cancel()
-		err := q.Do(ctx, 1, 1)
+		err := q.Do(ctx, 1, 1, 0)
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknown) {
 			t.Errorf("waiting: %v, want the context's error and nothing unknown", err)
 		}
@@ -180,7 +218,7 @@ func TestAContextThatEndsInFlightLeavesTheOutcomeUnknown(t *testing.T) {
 		q := open(d, nil)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 		defer cancel()
-		if err := q.Do(ctx, 1, 1); !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		if err := q.Do(ctx, 1, 1, 0); !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("in flight: %v, want ErrUnknown and the context's error", err)
 		}
 		close(d.hold)
@@ -195,7 +233,7 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range 5 {
 			calls.Go(func() {
-				if err := q.Do(context.Background(), i, 1); err != nil {
+				if err := q.Do(context.Background(), i, 1, 0); err != nil {
 					t.Errorf("call %d: %v", i, err)
 				}
 			})
@@ -204,7 +242,7 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 		closed := make(chan struct{})
 		go func() { q.Close(); close(closed) }()
 		synctest.Wait()
-		if err := q.Do(context.Background(), 9, 1); !errors.Is(err, ErrClosed) {
+		if err := q.Do(context.Background(), 9, 1, 0); !errors.Is(err, ErrClosed) {
 			t.Errorf("after Close: %v, want ErrClosed", err)
 		}
 		close(d.hold)
@@ -219,7 +257,7 @@ func TestAFlightsErrorIsEveryCalls(t *testing.T) {
 		d := &depot{fail: boom}
 		q := open(d, nil)
 		defer q.Close()
-		if err := q.Do(t.Context(), 1, 1); !errors.Is(err, boom) {
+		if err := q.Do(t.Context(), 1, 1, 0); !errors.Is(err, boom) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -243,7 +281,7 @@ func TestEveryCallFliesOnce(t *testing.T) {
 	for range 32 {
 		callers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(flown)); i = next.Add(1) - 1 {
-				if err := q.Do(context.Background(), int(i), 1); err != nil {
+				if err := q.Do(context.Background(), int(i), 1, 0); err != nil {
 					t.Errorf("call %d: %v", i, err)
 				}
 			}
