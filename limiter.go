@@ -176,7 +176,7 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error)
 			return bill.Decision, err
 		}
 		// A bucket was asked for all the time there is, so its denial is final.
-		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait {
+		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait || bill.Charges[bill.Binding].Limit.Kind().Bucket() {
 			return bill.Decision, nil
 		}
 		if err := sleep(ctx, bill.RetryAfter); err != nil {

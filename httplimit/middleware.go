@@ -102,7 +102,8 @@ func (m *middleware) admit(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	if m.Denied != nil {
-		m.Denied(w, r, &answer)
+		shown := answer // a copy, so that only this path puts one on the heap
+		m.Denied(w, r, &shown)
 		return false
 	}
 	// The one error is that of a client that has gone.

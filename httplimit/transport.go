@@ -73,7 +73,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 // it may. It holds no key.
 type HeldError struct {
 	Upstream bool          // the upstream asked for quiet; else our own limit
-	For      time.Duration // how much longer; weir.Never if no wait will do
+	For      time.Duration // when it is worth trying again; weir.Never if it never is
 }
 
 // Error says who holds the request back and for how long.
@@ -85,7 +85,7 @@ func (e *HeldError) Error() string {
 	if e.For == weir.Never {
 		return "httplimit: " + who + " can never admit this request"
 	}
-	return fmt.Sprintf("httplimit: %s admits the request in %v, which is longer than it may wait", who, e.For)
+	return fmt.Sprintf("httplimit: %s holds the request back for longer than it may wait; try again in %v", who, e.For)
 }
 
 // RoundTrip waits, sends and reads what the answer asks for.
