@@ -50,6 +50,9 @@ var errDenied = errors.New("denied")
 // errFailed exits with exitFailed and says nothing: the report was printed.
 var errFailed = errors.New("failed")
 
+// errWrongPolicy exits with exitUsage and says nothing: the faults were printed.
+var errWrongPolicy = errors.New("wrong policy")
+
 // Main runs the command line and returns the exit code. SIGINT and SIGTERM end
 // what runs; a second one ends the process at once.
 func Main(args []string, stdout, stderr io.Writer) int {
@@ -143,6 +146,8 @@ func exitCode(err error, w io.Writer) int {
 		return exitDenied
 	case errors.Is(err, errFailed):
 		return exitFailed
+	case errors.Is(err, errWrongPolicy):
+		return exitUsage
 	}
 	code, hint := exitFailed, ""
 	var f *failure

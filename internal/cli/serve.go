@@ -44,7 +44,7 @@ func (e *engine) config(stderr io.Writer) (c daemon.Config, err error) {
 	if err != nil {
 		return c, err
 	}
-	c = daemon.Config{Log: log, Watch: true, Notice: e.notice, Grace: e.grace}
+	c = daemon.Config{Log: log, Watch: e.file != "", Notice: e.notice, Grace: e.grace}
 	if e.file != "" {
 		if c.File, err = policyfile.Load(e.file); err != nil {
 			return c, misuse("weir policy check "+e.file+" says more", "%w", err)

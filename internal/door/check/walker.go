@@ -279,8 +279,11 @@ func (w *walker) skip() []byte {
 		case '}', ']':
 			depth--
 			w.at++
-		default:
-			for w.at++; w.at < len(w.text) && strings.IndexByte(" \t\r\n,:]}", w.text[w.at]) < 0; w.at++ {
+		case ' ', '\t', '\r', '\n', ',', ':':
+			w.at++
+		default: // a number or a word
+			for w.at < len(w.text) && strings.IndexByte(" \t\r\n,]}", w.text[w.at]) < 0 {
+				w.at++
 			}
 		}
 		if depth == 0 {

@@ -18,7 +18,13 @@ var claims = []string{
 // fields and those of the X-Forwarded family from pr.Out.
 func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 	caller := &passedOf(pr.In.Context()).caller
+	// ReverseProxy drops what it cannot parse of a query; the upstream is to see
+	// what the client wrote, and the policy has read the same text.
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	pr.SetURL(p.Upstream)
+	// The trailers of a request are known when its body has been read. They are
+	// filled into the map of the incoming one.
+	pr.Out.Trailer = pr.In.Trailer
 	if !p.OwnHost {
 		pr.Out.Host = pr.In.Host
 	}

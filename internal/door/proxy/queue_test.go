@@ -1,0 +1,98 @@
+package proxy
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/gate"
+	"github.com/weirhq/weir/headers"
+)
+
+// newQueued returns a proxy whose policy paces: one a second, three may wait.
+// Its decisions are tried without a server, on virtual time.
+func newQueued(t *testing.T, most int) *proxy {
+	l, err := weir.New(weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	format, err := headers.New(headers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{MaxWaiting: most, Limiter: l, Format: func() *headers.Format { return format }}
+	o.Gate = gate.New(l, nil, perIP(t, "1/s burst=3 algorithm=leaky_bucket"))
+	return New(o).(*proxy)
+}
+
+// ask returns the status and how long the request was held back.
+func (p *proxy) ask(ctx context.Context) (status int, held time.Duration) {
+	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+	w := httptest.NewRecorder()
+	began := time.Now()
+	if p.admit(w, r) != nil {
+		return 200, time.Since(began)
+	}
+	return w.Code, time.Since(began)
+}
+
+func TestHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newQueued(t, 10)
+		for i := range 4 {
+			go func() {
+				want := time.Duration(i) * time.Second
+				if status, held := p.ask(t.Context()); status != 200 || held != want {
+					t.Errorf("request %d: %d after %v, not %v", i, status, held, want)
+				}
+			}()
+			synctest.Wait()
+		}
+		if status, _ := p.ask(t.Context()); status != 429 {
+			t.Errorf("the fifth: %d", status)
+		}
+		time.Sleep(4 * time.Second) // virtual
+		synctest.Wait()
+		if n := p.queue.places.Load(); n != 0 {
+			t.Errorf("%d places are still taken", n)
+		}
+	})
+}
+
+// TestQueueIsBounded: where nobody may wait any more, a request that would have
+// to is refused, and one that need not is admitted.
+func TestQueueIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newQueued(t, 1)
+		p.ask(t.Context())
+		go p.ask(t.Context())
+		synctest.Wait() // it waits
+		if status, held := p.ask(t.Context()); status != 429 || held != 0 {
+			t.Errorf("%d after %v", status, held)
+		}
+		time.Sleep(5 * time.Second) // virtual
+		synctest.Wait()
+		if status, held := p.ask(t.Context()); status != 200 || held != 0 {
+			t.Errorf("later: %d after %v", status, held)
+		}
+	})
+}
+
+// TestGivenUp: who goes away while waiting gets the place in the queue back.
+func TestGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newQueued(t, 10)
+		p.ask(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		go p.ask(ctx)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if status, held := p.ask(t.Context()); status != 200 || held != time.Second {
+			t.Errorf("%d after %v: the charge of the one who left was kept", status, held)
+		}
+	})
+}
