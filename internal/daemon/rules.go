@@ -90,7 +90,7 @@ func unheeded(f *policyfile.File) (names []string) {
 		set  bool
 	}{
 		{"api_keys.redis", f.APIKeys.Redis},
-		{"user.jwt", f.User.JWT.KeyFile != ""},
+		{"user.jwt", len(f.User.JWT.KeyFiles) > 0},
 		{"max_overshoot", f.MaxOvershoot > 0},
 		{"events", f.Events.RedisStream != ""},
 	} {
