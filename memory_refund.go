@@ -1,6 +1,10 @@
 package weir
 
-import "github.com/weirhq/weir/algo"
+import (
+	"slices"
+
+	"github.com/weirhq/weir/algo"
+)
 
 // ledger remembers the refunds made on one balance, so that each receipt is
 // good once, later refunds know how far earlier ones pulled the balance forward
@@ -18,10 +22,24 @@ type refunded struct {
 	due  int64 // buckets: its Receipt.Due
 	when int64 // store time of the refund
 	pull int64 // microseconds the bucket came forward, rounded up
+
+	// until is when the last of what was charged before the refund was due:
+	// then no receipt is left that the entry has a say in.
+	until int64
 }
 
-// maxRefunds bounds a ledger; over it receipts refund nothing.
-const maxRefunds = 1024
+// maxRefunds bounds a ledger, and maxLedgers a shard's; over them receipts
+// refund nothing until older ones have passed.
+const (
+	maxRefunds = 1024
+	maxLedgers = 4096
+)
+
+// pass drops the entries that have passed, with as much grace as a clock may
+// step back.
+func (l *ledger) pass(now int64) {
+	l.refunds = slices.DeleteFunc(l.refunds, func(f refunded) bool { return f.until < now-algo.MaxSkew })
+}
 
 // void reports whether the receipt is spent or from before a reset.
 func (l *ledger) void(r *Receipt) bool {
@@ -61,8 +79,15 @@ func (s *shard) refund(print uint64, now int64, c *Charge) int64 {
 	r := &c.Receipt
 	book := s.ledgers[print]
 	if book == nil {
+		if len(s.ledgers) >= maxLedgers {
+			s.sweepLedgers(now)
+		}
+		if len(s.ledgers) >= maxLedgers {
+			return 0
+		}
 		book = new(ledger)
 	}
+	book.pass(now)
 	at := s.find(print)
 	if at < 0 || book.void(r) {
 		return 0
@@ -78,11 +103,12 @@ func (s *shard) refund(print uint64, now int64, c *Charge) int64 {
 	if given == 0 {
 		return 0
 	}
+	entry.until = max(until, r.Due)
 	book.refunds = append(book.refunds, entry)
 	if idle {
 		book.settled()
 	}
-	s.keep(print, book, max(until, r.Due))
+	s.keep(print, book, entry.until)
 	return given
 }
 
@@ -151,7 +177,7 @@ func (s *shard) keep(print uint64, book *ledger, until int64) {
 // sweepLedgers drops the ledgers whose receipts have all passed.
 func (s *shard) sweepLedgers(now int64) {
 	for p, l := range s.ledgers {
-		if l.until < now {
+		if l.until < now-algo.MaxSkew {
 			delete(s.ledgers, p)
 		}
 	}

@@ -290,3 +290,27 @@ func TestMaxWait(t *testing.T) {
 		}
 	}
 }
+
+// TestRefundsNeverRunOut: a busy balance is refunded again and again, for ever.
+// What has passed is forgotten, or its ledger would be full one day and refund
+// nothing from then on.
+func TestRefundsNeverRunOut(t *testing.T) {
+	for _, l := range everyKind(40, time.Second) {
+		w := newWorld(t)
+		for i := range 3 * maxRefunds {
+			w.at(time.Duration(i) * 100 * time.Millisecond)
+			w.take(l, 1) // never idle
+			charges := w.decide(l.Charge("k")).Charges
+			if err := w.Refund(context.Background(), charges...); err != nil || charges[0].Receipt.Refunded != 1 {
+				t.Fatalf("%s: refund %d gave %d, %v", l.Kind(), i, charges[0].Receipt.Refunded, err)
+			}
+		}
+		for i := range w.memory.shards {
+			for _, book := range w.memory.shards[i].ledgers {
+				if n := len(book.refunds); n > 200 {
+					t.Errorf("%s: %d entries kept", l.Kind(), n)
+				}
+			}
+		}
+	}
+}
