@@ -99,6 +99,7 @@ func runNothing(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
+	cmd.SuggestionsMinimumDistance = 2
 	hint := cmd.CommandPath() + " --help lists the commands"
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %s %s?", cmd.CommandPath(), near[0])

@@ -123,7 +123,7 @@ func (r *describedRequest) explainHere(ctx context.Context, e *engine, stderr io
 	}
 	core, err := config.Open()
 	if err != nil {
-		return nil, err
+		return nil, described(err)
 	}
 	// The command ends here: nobody is left to be told of a bad close.
 	defer func() { _ = core.Close() }()

@@ -1,13 +1,15 @@
 package cli
 
 import (
+	"encoding/json"
+	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/internal/daemon"
 	"github.com/weirhq/weir/internal/door/proxy"
 	"github.com/weirhq/weir/policy/policyfile"
@@ -16,7 +18,7 @@ import (
 func newProxy() *cobra.Command {
 	e, l := &engine{}, &listenFlags{}
 	var upstream, limit string
-	var key []string
+	var key, trusted []string
 	o := proxy.Options{}
 	cmd := &cobra.Command{
 		Use:   "proxy --upstream URL [--limit L --key ip] [-c FILE]",
@@ -41,7 +43,7 @@ admitted. The listener serves nothing of its own.`,
 				return err
 			}
 			if limit != "" {
-				if c.File, err = oneRule(limit, key); err != nil {
+				if c.File, err = oneRule(limit, key, trusted); err != nil {
 					return err
 				}
 			}
@@ -57,6 +59,7 @@ admitted. The listener serves nothing of its own.`,
 	f.StringVar(&upstream, "upstream", "", "where admitted requests go, such as http://127.0.0.1:3000")
 	f.StringVar(&limit, "limit", "", "one limit for everything, such as 100/min")
 	f.StringSliceVar(&key, "key", []string{"ip"}, "with --limit: what callers are told apart by, such as ip,route")
+	f.StringSliceVar(&trusted, "trusted-proxies", nil, "with --limit: networks whose X-Forwarded-For is believed")
 	f.StringVar(&l.address, "listen", "127.0.0.1:8000", "where the proxy listens: HOST:PORT or unix:PATH")
 	f.BoolVar(&o.OwnHost, "upstream-host", false, "send the upstream's host name instead of the client's")
 	f.DurationVar(&o.AnswerWithin, "upstream-timeout", time.Minute, "how long the upstream may take to begin its answer")
@@ -79,14 +82,33 @@ func upstreamURL(s string) (*url.URL, error) {
 }
 
 // oneRule returns the policy of one limit for everything.
-func oneRule(limit string, key []string) (*policyfile.File, error) {
+func oneRule(limit string, key, trusted []string) (*policyfile.File, error) {
 	if _, err := weir.ParseLimit(limit); err != nil {
 		return nil, misuse("", "--%w", err)
 	}
-	text := "limits:\n  - {name: default, key: [" + strings.Join(key, ", ") + "], limit: '" + strings.ReplaceAll(limit, "'", "''") + "'}\n"
-	f, err := policyfile.Parse("--key", []byte(text))
+	for _, part := range key {
+		if _, err := identity.ParsePart(part); err != nil {
+			return nil, misuse("", "--%w", err) // names its field, which is key
+		}
+	}
+	for _, peer := range trusted {
+		if _, err := netip.ParsePrefix(peer); err != nil {
+			return nil, misuse("write a network such as 10.0.0.0/8 or 127.0.0.1/32", "--trusted-proxies: %q is no network", peer)
+		}
+	}
+	// A policy as a file would say it: what is checked and defaulted there holds
+	// here as well.
+	policy := map[string]any{"limits": []any{map[string]any{"name": "default", "key": key, "limit": limit}}}
+	if len(trusted) > 0 {
+		policy["client_ip"] = map[string]any{"trusted_proxies": trusted}
+	}
+	text, err := json.Marshal(policy)
 	if err != nil {
-		return nil, misuse("a key is made of ip, api_key, tenant, user, path, route, method, host, all, header:NAME …", "%w", err)
+		return nil, err
+	}
+	f, err := policyfile.Parse("--limit and --key", text)
+	if err != nil {
+		return nil, misuse("", "%w", err)
 	}
 	return f, nil
 }

@@ -47,7 +47,7 @@ func (e *engine) config(stderr io.Writer) (c daemon.Config, err error) {
 	c = daemon.Config{Log: log, Watch: e.file != "", Notice: e.notice, Grace: e.grace}
 	if e.file != "" {
 		if c.File, err = policyfile.Load(e.file); err != nil {
-			return c, misuse("weir policy check "+e.file+" says more", "%w", err)
+			return c, misuse("", "%w", err)
 		}
 		if c.Store, err = daemon.StoreOf(c.File); err != nil {
 			return c, misuse("", "%s: %w", e.file, err)
@@ -88,8 +88,15 @@ func (e *engine) run(ctx context.Context, c daemon.Config) error {
 // described adds to err what the command line knows of it.
 func described(err error) error {
 	var listen *daemon.ListenError
-	if errors.As(err, &listen) {
+	var store *daemon.StoreError
+	var policy policyfile.Errors
+	switch {
+	case errors.As(err, &policy):
+		return misuse("", "%w", err)
+	case errors.As(err, &listen):
 		return misuse(listen.Hint, "%w", err)
+	case errors.As(err, &store):
+		return misuse("a store is memory or a URL such as redis://127.0.0.1:6379/0", "%w", err)
 	}
 	return err
 }

@@ -129,7 +129,7 @@ func (t *take) charges() ([]weir.Charge, error) {
 func (t *take) open() (*weir.Limiter, error) {
 	store, err := daemon.OpenStore(daemon.StoreConfig{URL: t.store, Prefix: t.prefix})
 	if err != nil {
-		return nil, misuse("a store is memory or a URL such as redis://127.0.0.1:6379/0", "--store: %w", err)
+		return nil, described(err)
 	}
 	return weir.New(weir.Options{Store: store})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/internal/daemon"
 	"github.com/weirhq/weir/internal/redisconn"
 	"github.com/weirhq/weir/redisstore"
 	"github.com/weirhq/weir/verify"
@@ -58,7 +59,7 @@ func runVerify(ctx context.Context, w io.Writer, vectors, store string, o verify
 	if store != "memory" {
 		lab, err := openLab(store)
 		if err != nil {
-			return misuse("a store is memory or a URL such as redis://127.0.0.1:6379/0", "--store: %w", err)
+			return described(&daemon.StoreError{Err: err})
 		}
 		defer func() { err = errors.Join(err, lab.close()) }()
 		open = lab.open

@@ -21,6 +21,9 @@ type Listen struct {
 	Token   string // for auth token
 	TLS     Certificates
 
+	// OrAny takes any free port where that of Address is taken.
+	OrAny bool
+
 	// Public says that the door is made for strangers, as a proxy's listener
 	// is: it asks nobody for anything, wherever it listens.
 	Public bool
@@ -66,7 +69,7 @@ func (l *Listen) check(door string) error {
 	} else if !local {
 		loopback, err := isLoopback(l.Address)
 		if err != nil {
-			return &ListenError{Door: door, Problem: fmt.Sprintf("%q is no address", l.Address), Hint: "write HOST:PORT, unix:PATH or off", Err: err}
+			return wrong(fmt.Sprintf("%q is no address", l.Address), "write HOST:PORT, unix:PATH or off")
 		}
 		local = loopback
 	}
@@ -117,6 +120,9 @@ func (l *Listen) open(door string) (net.Listener, error) {
 		}
 	}
 	listener, err := net.Listen(network, address)
+	if host, _, fault := net.SplitHostPort(address); err != nil && l.OrAny && !unix && fault == nil {
+		listener, err = net.Listen(network, net.JoinHostPort(host, "0"))
+	}
 	if err != nil {
 		return nil, &ListenError{Door: door, Problem: "cannot listen", Err: err, Hint: "is another weir running? choose another address or off"}
 	}

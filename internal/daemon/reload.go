@@ -12,18 +12,16 @@ import (
 // until ctx ends. A file that is wrong changes nothing.
 func (c *Config) reloads(ctx context.Context, core *Core, servers []Server) error {
 	changed := make(chan struct{}, 1)
-	if c.Watch {
-		stop, err := policyfile.Watch(c.File.Name, func() {
-			select {
-			case changed <- struct{}{}:
-			default: // one reload is due already
-			}
-		})
-		if err != nil {
-			return err
+	stop, err := policyfile.Watch(c.File.Name, func() {
+		select {
+		case changed <- struct{}{}:
+		default: // one reload is due already
 		}
-		defer stop()
+	})
+	if err != nil {
+		return err
 	}
+	defer stop()
 	for {
 		select {
 		case <-ctx.Done():

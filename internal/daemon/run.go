@@ -18,23 +18,25 @@ import (
 // Config is what Run runs.
 type Config struct {
 	// File is the policy, or nil for none: takes are answered and no rule
-	// applies. If it was read from a file, changes of it are put in force.
+	// applies.
 	File *policyfile.File
-	// Watch looks for changes of File beside Reload.
+	// Watch puts changes of the file that File was read from in force, as they
+	// are seen or when Reload asks.
 	Watch bool
 	Store StoreConfig
 	Doors []Door
 
 	Log       *slog.Logger
-	Reload    <-chan os.Signal // asks to read the policy file again; nil for never
+	Reload    <-chan os.Signal // or nil
 	Observers []weir.Observer
 
 	// Notice is how long doors stay open after they have begun to send clients
 	// away. Grace is how long requests in flight may take after that.
 	Notice, Grace time.Duration
 
-	// Opened, if set, is told once where the doors listen, by name.
-	Opened func(addresses map[string]net.Addr)
+	// Beside, if set, runs beside the doors once they are open, and is told where
+	// they listen, by name. When its ctx ends the doors are still served.
+	Beside func(ctx context.Context, addresses map[string]net.Addr) error
 	// Reloaded, if set, is told of every reload.
 	Reloaded func(error)
 }
@@ -106,14 +108,15 @@ func (c *Config) serve(ctx context.Context, core *Core) error {
 			}
 		})
 	}
-	if c.File != nil && c.File.Name != "" {
+	if c.Watch {
 		group.Add(func() error { return c.reloads(ended, core, servers) }, func(error) { end() })
 	}
 	for _, d := range c.Doors {
 		c.Log.Info("open", "door", d.Name, "address", addresses[d.Name].String(), "store", core.store)
 	}
-	if c.Opened != nil {
-		c.Opened(addresses)
+	if c.Beside != nil {
+		beside, leave := context.WithCancel(ctx)
+		group.Add(func() error { return c.Beside(beside, addresses) }, func(error) { leave() })
 	}
 	return group.Run()
 }

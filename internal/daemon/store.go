@@ -38,10 +38,20 @@ func OpenStore(c StoreConfig) (weir.Store, error) {
 		Prefix: c.Prefix, Secret: c.Secret, Timeout: c.Timeout, Conn: c.Conn,
 	})
 	if err != nil {
-		return nil, err
+		return nil, &StoreError{err}
 	}
 	return store, nil
 }
+
+// StoreError is a store that cannot be used as it is configured. One that merely
+// does not answer is none.
+type StoreError struct{ Err error }
+
+// Error returns the cause's text.
+func (e *StoreError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StoreError) Unwrap() error { return e.Err }
 
 // StoreOf returns what a policy file says of the store.
 func StoreOf(f *policyfile.File) (StoreConfig, error) {
