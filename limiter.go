@@ -62,7 +62,7 @@ type lease struct {
 
 // Allow charges 1 on key under each of limits, all or none.
 func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (d Decision, err error) {
-	if l.takeUsual(ctx, &d, key, 1, limits) {
+	if l.memory != nil && !l.closed.Load() && l.memory.takeUsual(ctx, &d, key, 1, limits) {
 		return d, nil
 	}
 	return l.AllowN(ctx, key, 1, limits...)
@@ -70,7 +70,7 @@ func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (d Dec
 
 // AllowN charges n on key under each of limits, all or none.
 func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Limit) (d Decision, err error) {
-	if l.takeUsual(ctx, &d, key, n, limits) {
+	if l.memory != nil && !l.closed.Load() && l.memory.takeUsual(ctx, &d, key, n, limits) {
 		return d, nil
 	}
 	p := l.bills.Get().(*lease)
@@ -80,12 +80,6 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Lim
 		p.bill.Charges = append(p.bill.Charges, Charge{Key: key, Limit: limits[i], Cost: n})
 	}
 	return l.decidePooled(ctx, p)
-}
-
-// takeUsual decides the usual charge in memory without a bill, or reports false.
-func (l *Limiter) takeUsual(ctx context.Context, d *Decision, key string, n int64, limits []Limit) bool {
-	return l.memory != nil && len(limits) == 1 && !l.closed.Load() && ctx.Err() == nil &&
-		l.memory.takeUsual(d, key, &limits[0], n)
 }
 
 // Take decides the charges together: all are debited or none. The receipts are

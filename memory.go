@@ -276,7 +276,6 @@ func (m *Memory) printOf(c *Charge) uint64 { return m.print(c.Key, c.Space, &c.L
 // print is whose balance a charge falls on: its space, key, limit name,
 // algorithm and period. The high bits choose the shard, the low bits the slot.
 func (m *Memory) print(key, space string, l *Limit) uint64 {
-	h := maphash.String(m.seed, key)
 	id := uint64(l.period)<<8 | uint64(l.kind)<<4 | uint64(l.unit)
 	if l.name != "" {
 		id += bits.RotateLeft64(maphash.String(m.seed, l.name), 21)
@@ -291,8 +290,6 @@ func (m *Memory) print(key, space string, l *Limit) uint64 {
 	// it is injective, so limits of one key never share a print.
 	id *= 0x9E3779B97F4A7C15
 	id ^= id >> 32
-	if h ^= id; h == 0 {
-		return 1 // 0 marks an empty slot
-	}
-	return h
+	// 0 marks an empty slot.
+	return max(1, id^maphash.String(m.seed, key))
 }

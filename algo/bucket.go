@@ -255,3 +255,7 @@ func (q *Quota) RefundBucket(b Bucket, now, units, dueFull, duePhase, later int6
 	}
 	return b, given
 }
+
+// FirstAfter rounds an instant up to the microsecond; its phase, in 1/n of one,
+// may lie in (-n, 2n).
+func FirstAfter(us, phase, n int64) int64 { return ceilSpan(span{us, phase}, n) }
