@@ -40,16 +40,18 @@ func parseLimit(s string) (l Limit, problem string) {
 	if s == "" {
 		return l, "is empty; write one such as 100/min, or unlimited"
 	}
-	words := strings.Split(s, " ")
+	rate, options, more := strings.Cut(s, " ")
 	l = Limit{burst: noBurst}
 	var per period
-	if words[0] == "unlimited" {
+	if rate == "unlimited" {
 		l.unlimited = true
-	} else if per, problem = l.parseRate(words[0]); problem != "" {
+	} else if per, problem = l.parseRate(rate); problem != "" {
 		return l, problem
 	}
 	var seen [5]bool
-	for _, w := range words[1:] {
+	for more {
+		var w string
+		w, options, more = strings.Cut(options, " ")
 		if problem = l.parseOption(w, &seen); problem != "" {
 			return l, problem
 		}
@@ -112,7 +114,6 @@ func whole(s string) (int64, string) {
 func (l *Limit) parseOption(w string, seen *[5]bool) string {
 	key, value, ok := strings.Cut(w, "=")
 	once := func(i int) bool { was := seen[i]; seen[i] = true; return was }
-	again := key + "= is given twice"
 	switch {
 	case w == "":
 		return "options are separated by one space"
@@ -124,7 +125,7 @@ func (l *Limit) parseOption(w string, seen *[5]bool) string {
 	switch key {
 	case "algorithm":
 		if once(0) {
-			return again
+			return key + "= is given twice"
 		}
 		k, ok := kindNamed(value)
 		if !ok {
@@ -133,7 +134,7 @@ func (l *Limit) parseOption(w string, seen *[5]bool) string {
 		l.kind = k
 	case "burst":
 		if once(1) {
-			return again
+			return key + "= is given twice"
 		}
 		n, problem := whole(value)
 		if problem != "" {
@@ -142,19 +143,19 @@ func (l *Limit) parseOption(w string, seen *[5]bool) string {
 		l.burst = n
 	case "name":
 		if once(2) {
-			return again
+			return key + "= is given twice"
 		}
 		l.name = value
 	case "on_store_failure":
 		if once(3) {
-			return again
+			return key + "= is given twice"
 		}
 		if l.failure, ok = failureNamed(value); !ok {
 			return fmt.Sprintf("unknown on_store_failure %q; use local share open closed", clip(value))
 		}
 	case "tz":
 		if once(4) {
-			return again
+			return key + "= is given twice"
 		}
 		z, err := zoneNamed(value)
 		if err != nil {
