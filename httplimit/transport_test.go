@@ -253,6 +253,41 @@ type closed struct {
 
 func (c *closed) Close() error { c.closed = true; return nil }
 
+// roundTrip is a RoundTripper that is a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// An answer that arrives late and asks for less does not end a longer quiet.
+func TestTransportKeepsTheLongestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := transport(t, httplimit.TransportOptions{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+			quiet := "30"
+			if r.URL.Path == "/late" {
+				<-time.After(time.Second)
+				quiet = "2"
+			}
+			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {quiet}}, Body: http.NoBody, Request: r}, nil
+		})})
+		began := time.Now()
+		late := make(chan error)
+		go func() {
+			_, err := tr.RoundTrip(httptest.NewRequest("GET", "http://a/late", nil))
+			late <- err
+		}()
+		synctest.Wait()
+		if _, err := send(t, tr, "GET", "http://a/", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-late; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := send(t, tr, "GET", "http://a/", nil); err != nil || time.Since(began) != 30*time.Second {
+			t.Errorf("sent after %v (%v), want 30 s", time.Since(began), err)
+		}
+	})
+}
+
 // Many destinations do not fill memory, and the newest quiet is kept.
 func TestTransportForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
