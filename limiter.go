@@ -56,7 +56,7 @@ func New(o Options) (*Limiter, error) {
 // lease is a pooled bill with room for the usual number of charges.
 type lease struct {
 	bill  Bill
-	bills [1]*Bill
+	bills []*Bill
 	room  [4]Charge
 }
 
@@ -101,8 +101,8 @@ func (l *Limiter) once(ctx context.Context, v algo.Verb, charges []Charge) (Deci
 }
 
 func (l *Limiter) decidePooled(ctx context.Context, p *lease) (Decision, error) {
-	p.bills[0] = &p.bill
-	err := l.Decide(ctx, p.bills[:]...)
+	p.bills = append(p.bills[:0], &p.bill)
+	err := l.decide(ctx, p.bills)
 	d := p.bill.Decision
 	clear(p.bill.Charges) // keep no caller's key
 	p.bill.Err = nil
@@ -115,6 +115,17 @@ func (l *Limiter) decidePooled(ctx context.Context, p *lease) (Decision, error) 
 // charged), a dead context's, or ErrClosed; a store failure is no error but the
 // answer each limit carries, with the cause in Bill.Err.
 func (l *Limiter) Decide(ctx context.Context, bills ...*Bill) error {
+	// The list is copied to one that is kept, because what is handed to a Store
+	// escapes: the caller's own would be an allocation at every call.
+	p := l.bills.Get().(*lease)
+	p.bills = append(p.bills[:0], bills...)
+	err := l.decide(ctx, p.bills)
+	clear(p.bills)
+	l.bills.Put(p)
+	return err
+}
+
+func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 	if l.closed.Load() {
 		return ErrClosed
 	}
