@@ -14,6 +14,10 @@ import (
 // command carries out refund, reset and block, charge by charge: these are rare
 // and do not fly with the takes.
 func (s *Store) command(ctx context.Context, b *weir.Bill) {
+	if se := s.breaker.admit(); se != nil {
+		b.Err = se
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	for i := range b.Charges {

@@ -27,8 +27,11 @@ type Options struct {
 	// Clock replaces the server's clock, in tests and simulations alone:
 	// microseconds since the Unix epoch. The daemon never sets it.
 	Clock func() int64
-	// TLS and password settings that a URL cannot carry.
+	// Conn is what a URL cannot carry.
 	Conn redisconn.Settings
+	// Notify is told, on a goroutine of its own, when the server goes away and
+	// when it is back.
+	Notify func(Health)
 }
 
 const (
@@ -37,6 +40,9 @@ const (
 	maxWeight      = 256
 	maxQueued      = 64 * maxWeight
 	maxCharges     = 32
+
+	patience = 2 * time.Second        // for the server at start
+	minProbe = 250 * time.Millisecond // for a probe: alone on the line, it may take longer than a decision
 )
 
 // Store keeps balances in Redis. It is safe for concurrent use.
@@ -49,6 +55,7 @@ type Store struct {
 	plain    scripts
 	queue    *batch.Queue[*request]
 	flights  chan *flight // idle buffers
+	breaker  breaker
 	cluster  bool
 
 	offset  atomic.Int64 // store's clock minus ours in µs, at least; 0 until known
@@ -112,9 +119,8 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 	declared := composeScripts(s.clock != nil, false)
 	s.scripts.Store(&declared)
 	s.plain = composeScripts(s.clock != nil, true)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := s.Check(ctx); err != nil && !storeError(err).Unreachable {
+	s.breaker.probe, s.breaker.notify, s.breaker.within = s.Check, o.Notify, max(o.Timeout, minProbe)
+	if err := s.begin(); err != nil {
 		return nil, err
 	}
 	for range o.Senders {
@@ -125,6 +131,27 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 	})
 	return s, nil
 }
+
+// begin asks the server whether it can be used. One that does not answer yet
+// opens the breaker; one that refuses is an error.
+func (s *Store) begin() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := s.Check(ctx)
+	if err == nil {
+		return nil
+	}
+	se := storeError(err)
+	switch se.Kind {
+	case "secret", "noperm", "other":
+		return err
+	}
+	s.breaker.record(&weir.StoreError{Kind: se.Kind, Err: se.Err, Unreachable: true})
+	return nil
+}
+
+// Health says whether the server can be used, as far as is known.
+func (s *Store) Health() Health { return s.breaker.health() }
 
 // Check runs the script on nothing, which needs every permission but those of
 // the keys, and compares the fingerprint of the key secret with the one in
@@ -176,6 +203,7 @@ func (s *Store) Caps() weir.Caps {
 // Close answers what is queued, waits for what is out and closes the client.
 func (s *Store) Close() error {
 	s.queue.Close()
+	s.breaker.end()
 	return s.scripter.Close()
 }
 
@@ -211,9 +239,13 @@ func (s *Store) Apply(ctx context.Context, bills []*weir.Bill) {
 
 // decide sends one request and settles its bills.
 func (s *Store) decide(ctx context.Context, bills []*weir.Bill, r *request, weight int) {
-	err := s.queue.Do(ctx, r, weight, r.lane)
-	if err != nil {
-		se := storeError(err)
+	se := s.breaker.admit()
+	if se == nil {
+		if err := s.queue.Do(ctx, r, weight, r.lane); err != nil {
+			se = storeError(err)
+		}
+	}
+	if se != nil {
 		if se.Unknown {
 			s.unknown.Add(int64(len(bills)))
 		}
@@ -232,17 +264,26 @@ func (s *Store) decide(ctx context.Context, bills []*weir.Bill, r *request, weig
 	}
 }
 
-// send carries out a flight, on a sender's goroutine.
+// send carries out a flight, on a sender's goroutine, and tells the breaker.
 func (s *Store) send(requests []*request, deadline time.Time) error {
 	f := <-s.flights
 	defer func() { s.flights <- f }()
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
+	if err := s.fly(ctx, f, requests, deadline); err != nil {
+		se := storeError(err)
+		s.breaker.record(se)
+		return se
+	}
+	s.breaker.record(nil)
+	return nil
+}
+
+func (s *Store) fly(ctx context.Context, f *flight, requests []*request, deadline time.Time) error {
 	for attempt := 0; ; attempt++ {
 		f.reset(requests)
 		keys, body, which := f.encode(s.notAfter(deadline))
-		args := []string{body, which}
-		reply, err := s.run(ctx, take, keys, args)
+		reply, err := s.run(ctx, take, keys, []string{body, which})
 		if err != nil {
 			if text, ok := refusal(err); ok {
 				return replyError(text)
