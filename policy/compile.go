@@ -110,7 +110,7 @@ func checkName(s string) string {
 	case len(s) > maxName:
 		return "is longer than 64 characters"
 	case strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "":
-		return fmt.Sprintf("%q must be made of letters, digits, . _ and -", s)
+		return quoted(s, "must be made of letters, digits, . _ and -")
 	}
 	return ""
 }
@@ -152,21 +152,21 @@ func (r *rule) compileCosts(field string, f *faults) {
 		at := field + ".cost.paths." + path
 		p, problem := compilePattern(path)
 		if problem != "" {
-			f.add(at, problem)
+			f.add(at, quoted(path, problem))
 			continue
 		}
 		if problem := checkCost(r.Cost.Paths[path]); problem != "" {
 			f.add(at, problem)
 		}
 		if len(r.match.paths) > 0 && !slices.ContainsFunc(r.match.paths, func(q pattern) bool { return meet(p.segments, q.segments) }) {
-			f.add(at, "is no path that the rule matches, so this cost is never used")
+			f.add(at, quoted(path, "is no path that the rule matches, so this cost is never used"))
 		}
 		r.costs = append(r.costs, pathCost{p, r.Cost.Paths[path]})
 	}
 	slices.SortFunc(r.costs, func(a, b pathCost) int { return moreSpecific(&a.pattern, &b.pattern) })
 	for i := 1; i < len(r.costs); i++ {
 		if r.costs[i].text == r.costs[i-1].text {
-			f.add(field+".cost.paths."+r.costs[i].text, "is given twice")
+			f.add(field+".cost.paths", quoted(r.costs[i].text, "is given twice"))
 		}
 	}
 }
@@ -209,7 +209,7 @@ func (p *Policy) checkBill(f *faults) {
 			charges++
 		}
 		if charges > maxCharges {
-			f.add("limits["+strconv.Itoa(i)+"]", "is one too many: with it every request would be charged under more than 32 limits; give rules a match:")
+			f.add("limits["+strconv.Itoa(i)+"]", quoted(r.Name, "is one rule too many: with it every request would be charged under more than 32 limits; give rules a match:"))
 			return
 		}
 	}

@@ -112,7 +112,7 @@ func compileConditions(in *Conditions, field string, faults *faults) conditions 
 	c := conditions{tenants: in.Tenants, plans: in.Plans, headers: in.Headers, ips: compileAddresses(in.IPs)}
 	for i, m := range in.Methods {
 		if problem := checkMethod(m); problem != "" {
-			faults.addAt(field+".methods", i, problem)
+			faults.addAt(field+".methods", i, quoted(m, problem))
 			continue
 		}
 		c.methods = append(c.methods, m)
@@ -123,7 +123,7 @@ func compileConditions(in *Conditions, field string, faults *faults) conditions 
 	for i, s := range in.Paths {
 		p, problem := compilePattern(s)
 		if problem != "" {
-			faults.addAt(field+".paths", i, problem)
+			faults.addAt(field+".paths", i, quoted(s, problem))
 			continue
 		}
 		c.paths = append(c.paths, p)
@@ -131,7 +131,7 @@ func compileConditions(in *Conditions, field string, faults *faults) conditions 
 	slices.SortStableFunc(c.paths, func(a, b pattern) int { return moreSpecific(&a, &b) })
 	for i, h := range in.Hosts {
 		if problem := checkHost(h); problem != "" {
-			faults.addAt(field+".hosts", i, problem)
+			faults.addAt(field+".hosts", i, quoted(h, problem))
 			continue
 		}
 		c.hosts = append(c.hosts, strings.TrimPrefix(h, "*"))

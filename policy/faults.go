@@ -26,6 +26,14 @@ func (f *faults) add(field, problem string) {
 	f.list = append(f.list, &weir.InputError{Field: field, Problem: problem})
 }
 
+// quoted puts what is wrong before what is wrong with it.
+func quoted(s, problem string) string {
+	if len(s) > 80 {
+		s = strings.ToValidUTF8(s[:80], "") + "…"
+	}
+	return strconv.Quote(s) + " " + problem
+}
+
 func (f *faults) addAt(field string, i int, problem string) {
 	f.add(field+"["+strconv.Itoa(i)+"]", problem)
 }

@@ -32,9 +32,9 @@ func (r *rule) checkKey(field string, f *faults) {
 		case part == identity.Part{}:
 			f.addAt(field+".key", i, "is empty; use ParsePart")
 		case slices.Contains(parts[:i], parts[i]):
-			f.addAt(field+".key", i, parts[i]+" stands twice in the key")
+			f.addAt(field+".key", i, quoted(parts[i], "stands twice in the key"))
 		case parts[i] == "all" && len(r.Key) > 1:
-			f.addAt(field+".key", i, "all stands for everybody together and goes with no other part")
+			f.addAt(field+".key", i, quoted("all", "stands for everybody together and goes with no other part"))
 		}
 		switch parts[i] {
 		case "tenant":

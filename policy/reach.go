@@ -18,23 +18,24 @@ func (p *Policy) checkReachable(r *rule, field string, f *faults) {
 	}
 	for i := range p.early {
 		if p.early[i].covers(&r.match) {
-			f.add(field, "never applies: every request it matches is exempt")
+			f.add(field, quoted(r.Name, "never applies: every request it matches is exempt"))
 			return
 		}
 	}
 	for i := range p.late {
 		if p.late[i].covers(&r.match) {
-			f.add(field, "never applies: every request it matches is exempt")
+			f.add(field, quoted(r.Name, "never applies: every request it matches is exempt"))
 			return
 		}
 	}
 	if r.Limit == (weir.Limit{}) && len(r.match.plans) > 0 &&
 		!slices.ContainsFunc(r.match.plans, func(plan string) bool { _, ok := r.Plans[plan]; return ok }) {
 		f.add(field+".plans", "names none of the plans that the rule matches, and there is no limit:, so the rule never applies")
+		return
 	}
 	for _, plan := range sortedKeys(r.Plans) {
 		if len(r.match.plans) > 0 && !slices.Contains(r.match.plans, plan) {
-			f.add(field+".plans."+plan, "is no plan that the rule matches, so this limit is never used")
+			f.add(field+".plans."+plan, quoted(plan, "is no plan that the rule matches, so this limit is never used"))
 		}
 	}
 }

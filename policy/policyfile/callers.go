@@ -31,25 +31,19 @@ func (r *reader) apiKeys(n *node, path string, to *APIKeys) {
 }
 
 func (r *reader) keyRecord(n *node, path string) (record identity.KeyRecord) {
-	given := r.object(n, path, "an API key", []field{
+	r.object(n, path, "an API key", []field{
 		{"tenant", r.scalarTo(&record.Tenant)},
 		{"plan", r.scalarTo(&record.Plan)},
 		{"disabled", r.truthTo(&record.Disabled)},
 	})
-	if (given || isNull(n)) && record.Tenant == "" {
-		r.fail(n, "an API key needs tenant:, whose it is")
-	}
 	return record
 }
 
 func (r *reader) tenants(n *node, path string, f *File) {
 	f.Tenants = map[string]identity.TenantRecord{}
-	r.entries(n, path, "tenants", false, func(name string, k, v *node, path string) {
+	r.entries(n, path, "tenants", false, func(name string, _, v *node, path string) {
 		var record identity.TenantRecord
 		r.object(v, path, "a tenant", []field{{"plan", r.scalarTo(&record.Plan)}})
-		if record.Plan == "" {
-			r.fail(k, "tenant %q needs plan:, such as {plan: free}", clip(name))
-		}
 		f.Tenants[name] = record
 	})
 }
@@ -59,7 +53,7 @@ func (r *reader) user(n *node, path string, to *User) {
 		{"header", r.headerTo(&to.Header)},
 		{"jwt", func(n *node, path string) { r.jwt(n, path, &to.JWT) }},
 	})
-	if given && to.Header == "" && len(to.JWT.KeyFiles) == 0 {
+	if _, jwt := r.marks[join(path, "jwt")]; given && to.Header == "" && !jwt {
 		r.fail(n, "user needs header: or jwt:")
 	}
 }

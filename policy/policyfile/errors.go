@@ -98,5 +98,13 @@ func didYouMean(s string, words []string) string {
 	if w := nearest(s, words); w != "" {
 		return fmt.Sprintf("; did you mean %q?", w)
 	}
-	return "; use " + strings.Join(words, " ")
+	return "; use " + either(words)
+}
+
+// either lists words for a sentence.
+func either(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }

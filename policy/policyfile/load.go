@@ -86,7 +86,7 @@ func (r *reader) compile(f *File) {
 	}
 }
 
-func startsLower(s string) bool { return s != "" && (s[0] < 'A' || s[0] > 'Z') }
+func startsLower(s string) bool { return s != "" && s[0] >= 'a' && s[0] <= 'z' }
 
 // last is the last name of a path. A name that is itself a path begins with /.
 func last(path string) string {

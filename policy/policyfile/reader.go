@@ -29,7 +29,7 @@ type reader struct {
 }
 
 // maxNodes bounds what a file may grow to when its aliases are written out.
-const maxNodes = 1_000_000
+const maxNodes = 400_000
 
 // field is a field that an object may have.
 type field struct {
@@ -163,15 +163,17 @@ func (r *reader) list(n *node, path, what string, read func(n *node, path string
 // texts reads a list of words, each at most once.
 func (r *reader) texts(n *node, path, what string) []string {
 	var out []string
+	seen := map[string]bool{}
 	r.list(n, path, what, func(n *node, path string) {
 		s, ok := r.scalar(n, path)
 		if !ok {
 			return
 		}
-		if slices.Contains(out, s) {
+		if seen[s] {
 			r.fail(n, "%q stands twice in %s", clip(s), what)
 			return
 		}
+		seen[s] = true
 		out = append(out, s)
 	})
 	r.notEmpty(n, what, len(out))

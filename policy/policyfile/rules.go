@@ -199,56 +199,99 @@ const maxCost = 1<<53 - 1
 
 // limit reads a limit string, or an object with the same words.
 func (r *reader) limit(n *node, path string) weir.Limit {
-	s := ""
 	if n.kind == mapping {
-		s = r.limitWords(n, path)
-	} else {
-		s, _ = r.scalar(n, path)
+		return r.limitWords(n, path)
 	}
-	if s == "" {
-		if n.kind == text {
-			r.fail(n, "the limit is empty; write one such as 100/min, or unlimited")
-		}
+	s, ok := r.scalar(n, path)
+	if !ok {
 		return weir.Limit{}
 	}
 	r.stated[path] = strings.Contains(s, "on_store_failure=")
-	l, err := weir.ParseLimit(s)
-	if err != nil {
-		problem := err.Error()
-		if wrong := (*weir.InputError)(nil); errors.As(err, &wrong) {
-			problem = wrong.Problem
-		}
+	l, problem := parseLimit(s)
+	if problem != "" {
 		r.fail(n, "%s", problem)
-		return weir.Limit{}
 	}
 	return l
 }
 
-// limitWords spells the object form of a limit as a string, so that there is
-// one parser for both.
-func (r *reader) limitWords(n *node, path string) string {
-	var rate, options string
+func parseLimit(s string) (weir.Limit, string) {
+	l, err := weir.ParseLimit(s)
+	if err == nil {
+		return l, ""
+	}
+	if wrong := (*weir.InputError)(nil); errors.As(err, &wrong) {
+		return weir.Limit{}, wrong.Problem
+	}
+	return weir.Limit{}, err.Error()
+}
+
+// limitWords reads the object form of a limit. Its words are joined to a limit
+// string, so that there is one parser for both; they are added one at a time,
+// so that a fault is found at the word that brings it.
+func (r *reader) limitWords(n *node, path string) weir.Limit {
+	type word struct {
+		text string
+		at   *node
+	}
+	var rate word
+	var options []word
 	faults := len(r.errs)
 	option := func(name string) field {
 		return field{name, func(n *node, path string) {
-			if s, ok := r.scalar(n, path); ok {
-				if s == "" || strings.ContainsAny(s, " \t\n") {
-					r.fail(n, "%s must be one word", name)
-				}
-				options += " " + name + "=" + s
+			s, ok := r.scalar(n, path)
+			if ok && (s == "" || strings.ContainsAny(s, " \t\n")) {
+				r.fail(n, "%s must be one word", name)
 			}
+			options = append(options, word{" " + name + "=" + s, n})
 		}}
 	}
 	r.object(n, path, "a limit", []field{
-		{"rate", func(n *node, path string) { rate, _ = r.scalar(n, path) }},
+		{"rate", func(n *node, path string) { rate.text, _ = r.scalar(n, path); rate.at = n }},
 		option("burst"), option("algorithm"), option("name"), option("on_store_failure"), option("tz"),
 	})
-	if len(r.errs) > faults {
-		return ""
-	}
-	if rate == "" {
+	switch {
+	case len(r.errs) > faults:
+		return weir.Limit{}
+	case rate.at == nil:
 		r.fail(n, "a limit needs rate:, such as {rate: 20/s, burst: 200}")
-		return ""
+		return weir.Limit{}
+	case strings.Contains(rate.text, " "):
+		if _, problem := parseLimit(rate.text); problem != "" {
+			r.fail(rate.at, "%s", problem)
+		} else {
+			r.fail(rate.at, "rate must be N/PERIOD alone; its options are fields beside it")
+		}
+		return weir.Limit{}
 	}
-	return rate + options
+	// The algorithm decides what else may stand, and tz which periods there are.
+	order := func(w word) int {
+		switch {
+		case strings.HasPrefix(w.text, " algorithm="):
+			return 0
+		case strings.HasPrefix(w.text, " tz="):
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(options, func(a, b word) int { return order(a) - order(b) })
+	text := rate.text
+	for _, o := range options {
+		text += o.text
+	}
+	l, problem := parseLimit(text)
+	if problem == "" {
+		r.stated[path] = strings.Contains(text, " on_store_failure=")
+		return l
+	}
+	at := rate.at
+	for text = rate.text; len(options) > 0; options = options[1:] {
+		_, before := parseLimit(text)
+		text += options[0].text
+		if _, after := parseLimit(text); before == "" && after != "" {
+			at = options[0].at
+			break
+		}
+	}
+	r.fail(at, "%s", problem)
+	return weir.Limit{}
 }

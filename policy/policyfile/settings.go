@@ -142,6 +142,7 @@ func (r *reader) listener(n *node, path, door string, to *Listener) {
 	if isNull(n) {
 		return
 	}
+	faults := len(r.errs)
 	if n.kind < sequence {
 		r.address(n, path, &to.Address)
 	} else {
@@ -162,7 +163,7 @@ func (r *reader) listener(n *node, path, door string, to *Listener) {
 		})
 	}
 	switch {
-	case to.Address == "":
+	case to.Address == "" || len(r.errs) > faults:
 	case to.Auth == "mtls" && to.TLS.ClientCAFile == "":
 		r.fail(n, "auth: mtls needs tls: with cert_file, key_file and client_ca_file")
 	case to.Auth == "token" && to.TokenFile == "" && door != "admin":
@@ -249,6 +250,7 @@ func (r *reader) clientIP(n *node, path string, to *identity.ClientIP) {
 // prefixes reads a list of addresses and ranges.
 func (r *reader) prefixes(n *node, path, what string) []netip.Prefix {
 	var out []netip.Prefix
+	seen := map[netip.Prefix]bool{}
 	r.list(n, path, what, func(n *node, path string) {
 		s, ok := r.scalar(n, path)
 		if !ok {
@@ -260,9 +262,10 @@ func (r *reader) prefixes(n *node, path, what string) []netip.Prefix {
 			r.fail(n, "%q is neither an address nor a range such as 192.0.2.0/24 or 2001:db8::/32", clip(s))
 		case strings.Contains(s, "/") && !sameStart(p, s):
 			r.fail(n, "%s has bits after its length; the range is %s", s, p)
-		case slices.Contains(out, p):
+		case seen[p]:
 			r.fail(n, "%s stands twice in %s", s, what)
 		default:
+			seen[p] = true
 			out = append(out, p)
 		}
 	})

@@ -72,20 +72,23 @@ func parseTree(file string, data []byte) (n *node, err error) {
 		return nil, at(1, 1, "this is not YAML: %s", plainMessage(err.Error()))
 	}
 	var body ast.Node
+	b := builder{anchors: map[string]*node{}, at: at}
 	for _, d := range f.Docs {
 		if _, directive := d.Body.(*ast.DirectiveNode); d.Body == nil || directive {
 			continue
 		}
 		if body != nil {
-			t := d.Body.GetToken()
-			return nil, at(t.Position.Line, t.Position.Column, "a second document begins here; a policy file is one document")
+			second, err := b.build(d.Body, 0)
+			if err != nil {
+				return nil, err
+			}
+			return nil, at(second.line, second.column, "a second document begins here; a policy file is one document")
 		}
 		body = d.Body
 	}
 	if body == nil {
 		return nil, at(1, 1, "the file is empty; write \"limits: []\" for a policy without rules")
 	}
-	b := builder{anchors: map[string]*node{}, at: at}
 	return b.build(body, 0)
 }
 
