@@ -4,11 +4,15 @@
 -- before a reset are void (package weir argues it where the memory store does
 -- the same). A ledger outlives its balance:
 --
---   g  until(7) reset(7), then per refund: id(8) at(7) due(7) when(7) pull(7)
+--   g  until(7) reset(7), then per refund:
+--      id(8) at(7) due(7) when(7) pull(7) passed(7)
+--
+-- passed is when the last of what was charged before the refund was due: from
+-- then on no receipt is left that the refund has a say in, and it is dropped.
 --
 -- ARGV[1] is the verb; the rest is named below. All replies begin with now.
 
-local LEDGER_HEAD, LEDGER_ENTRY, MAX_REFUNDS = 15, 36, 1024
+local LEDGER_HEAD, LEDGER_ENTRY, MAX_REFUNDS = 15, 43, 1024
 local verb = ARGV[1]
 
 read()
@@ -25,7 +29,13 @@ do
     end
     local till, reset = unpack_('>I7I7', v, 2)
     if till > now then
-      ledger.until_, ledger.reset, ledger.refunds = till, reset, sub(v, LEDGER_HEAD + 1)
+      ledger.until_, ledger.reset = till, reset
+      local kept = {}
+      for i = LEDGER_HEAD + 1, #v, LEDGER_ENTRY do
+        local passed = unpack_('>I7', v, i + 36)
+        if passed >= now - MAX_SKEW then kept[#kept + 1] = sub(v, i, i + LEDGER_ENTRY - 1) end
+      end
+      ledger.refunds = table.concat(kept)
     end
   end
 end
@@ -171,11 +181,11 @@ if settled then -- nothing is owed any more, so nothing can be pulled
   pull = 0
   local kept = {}
   for i = 1, #ledger.refunds, LEDGER_ENTRY do
-    kept[#kept + 1] = sub(ledger.refunds, i, i + 28) .. pack('>I7', 0)
+    kept[#kept + 1] = sub(ledger.refunds, i, i + 28) .. pack('>I7', 0) .. sub(ledger.refunds, i + 36, i + 42)
   end
   ledger.refunds = table.concat(kept)
 end
-ledger.refunds = ledger.refunds .. id .. pack('>I7I7I7I7', at, due, when, pull)
+ledger.refunds = ledger.refunds .. id .. pack('>I7I7I7I7I7', at, due, when, pull, till)
 local failed = flush()
 if failed then return cmsgpack.pack({now, failed}) end
 keep(till)
