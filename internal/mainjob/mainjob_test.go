@@ -61,7 +61,7 @@ limits:
 	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, addr, weir, "proxy", "--upstream", "http://"+nginx.addr, "-c", policy, "--listen", addr)
+	start(t, addr, weir, "proxy", "--upstream", "http://"+nginx.addr, "-c", policy, "--listen", addr, "--drain-notice", "0s")
 
 	requests := readLog(t, log)
 	admitted, refused := drive(t, addr, requests)
