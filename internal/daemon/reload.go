@@ -8,20 +8,34 @@ import (
 	"github.com/weirhq/weir/policy/policyfile"
 )
 
-// reloads reads the policy file again when it is asked to or the file changes,
-// until ctx ends. A file that is wrong changes nothing.
-func (c *Config) reloads(ctx context.Context, core *Core, servers []Server) error {
-	changed := make(chan struct{}, 1)
-	stop, err := policyfile.Watch(c.File.Name, func() {
+// watch begins to look for changes of the policy file, and reads the file again:
+// it may have changed between being read and being watched.
+func (c *Config) watch() (changed <-chan struct{}, stop func(), err error) {
+	if !c.Watch {
+		return nil, func() {}, nil
+	}
+	due := make(chan struct{}, 1)
+	stop, err = policyfile.Watch(c.File.Name, func() {
 		select {
-		case changed <- struct{}{}:
+		case due <- struct{}{}:
 		default: // one reload is due already
 		}
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer stop()
+	f, err := policyfile.Load(c.File.Name)
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	c.File = f
+	return due, stop, nil
+}
+
+// reloads reads the policy file again when it is asked to or the file changes,
+// until ctx ends. A file that is wrong changes nothing.
+func (c *Config) reloads(ctx context.Context, core *Core, servers []Server, changed <-chan struct{}) error {
 	for {
 		select {
 		case <-ctx.Done():

@@ -58,17 +58,22 @@ func Run(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
+	changed, stop, err := c.watch()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	core, err := c.Open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
-	return c.serve(ctx, core)
+	return c.serve(ctx, core, changed)
 }
 
 // serve opens the doors and runs them. The first actor to end ends all; the one
 // that waits for ctx ends only when clients have had their notice.
-func (c *Config) serve(ctx context.Context, core *Core) error {
+func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{}) error {
 	servers := make([]Server, len(c.Doors))
 	listeners := make([]net.Listener, 0, len(c.Doors))
 	addresses := make(map[string]net.Addr, len(c.Doors))
@@ -109,7 +114,7 @@ func (c *Config) serve(ctx context.Context, core *Core) error {
 		})
 	}
 	if c.Watch {
-		group.Add(func() error { return c.reloads(ended, core, servers) }, func(error) { end() })
+		group.Add(func() error { return c.reloads(ended, core, servers, changed) }, func(error) { end() })
 	}
 	for _, d := range c.Doors {
 		c.Log.Info("open", "door", d.Name, "address", addresses[d.Name].String(), "store", core.store)

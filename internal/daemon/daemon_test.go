@@ -1,0 +1,470 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/policy/policyfile"
+)
+
+const patience = 30 * time.Second
+
+// running is a daemon in this process.
+type running struct {
+	t       *testing.T
+	address string // of the http door
+	log     lockedBuffer
+	reload  chan os.Signal
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func begin(t *testing.T, c Config) *running {
+	t.Helper()
+	d := &running{t: t, reload: make(chan os.Signal)}
+	c.Log = slog.New(slog.NewTextHandler(&d.log, nil))
+	c.Reload, c.Grace = d.reload, patience
+	opened := make(chan string, 1)
+	c.Beside = func(ctx context.Context, addresses map[string]net.Addr) error {
+		opened <- addresses["http"].String()
+		<-ctx.Done()
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, c) }()
+	select {
+	case d.address = <-opened:
+	case err := <-ended:
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func until(t *testing.T, try func() string) {
+	t.Helper()
+	over := time.After(patience)
+	for {
+		last := try()
+		if last == "" {
+			return
+		}
+		select {
+		case <-over:
+			t.Fatalf("in vain: %s", last)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+const takeBody = `{"key":"k","limit":"100/s"}`
+
+// take posts to a door and returns the status, or 0 and the error.
+func take(client *http.Client, base, token string) (int, error) {
+	r, err := http.NewRequest("POST", base+"/v1/take", strings.NewReader(takeBody))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w, err := client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, w.Body)
+	return w.StatusCode, errors.Join(err, w.Body.Close())
+}
+
+func TestToken(t *testing.T) {
+	d := begin(t, Config{Doors: []Door{HTTP(Listen{Address: "127.0.0.1:0", Auth: "token", Token: "s3cret"})}})
+	for token, want := range map[string]int{"": 401, "other": 401, "s3cret": 200} {
+		if status, err := take(http.DefaultClient, "http://"+d.address, token); status != want || err != nil {
+			t.Errorf("token %q: %d %v", token, status, err)
+		}
+	}
+	w, err := http.Get("http://" + d.address + "/readyz")
+	if err != nil || w.StatusCode != 200 || w.Body.Close() != nil {
+		t.Errorf("%v %v", w, err)
+	}
+	if strings.Contains(d.log.String(), "s3cret") {
+		t.Error("the log holds the token")
+	}
+}
+
+// authority signs certificates for a test.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t}
+	a.cert, a.key = a.make(1, true)
+	return a
+}
+
+func (a *authority) make(serial int64, ca bool) (*x509.Certificate, *ecdsa.PrivateKey) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "weir test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: ca, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := a.cert, a.key
+	if ca {
+		template.KeyUsage = x509.KeyUsageCertSign
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}
+
+// write writes a signed certificate and its key.
+func (a *authority) write(serial int64, certFile, keyFile string) {
+	cert, key := a.make(serial, false)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	writePEM(a.t, certFile, "CERTIFICATE", cert.Raw)
+	writePEM(a.t, keyFile, "PRIVATE KEY", der)
+}
+
+func writePEM(t *testing.T, file, kind string, der []byte) {
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMutualTLS: without a client certificate nobody gets in, HTTP/2 is spoken,
+// and certificates are read again on reload.
+func TestMutualTLS(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	a := newAuthority(t)
+	writePEM(t, file("ca.pem"), "CERTIFICATE", a.cert.Raw)
+	a.write(2, file("cert.pem"), file("key.pem"))
+	a.write(3, file("client.pem"), file("client-key.pem"))
+	if err := os.WriteFile(file("weir.yaml"), []byte("limits: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	policy, err := policyfile.Load(file("weir.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := begin(t, Config{File: policy, Watch: true, Doors: []Door{HTTP(Listen{
+		Address: "127.0.0.1:0", Auth: "mtls",
+		TLS: Certificates{Cert: file("cert.pem"), Key: file("key.pem"), ClientCA: file("ca.pem")},
+	})}})
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	pair, err := tls.LoadX509KeyPair(file("client.pem"), file("client-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := func(pairs ...tls.Certificate) *http.Client {
+		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: pairs}}
+		t.Cleanup(transport.CloseIdleConnections)
+		return &http.Client{Transport: transport}
+	}
+	if status, err := take(client(), "https://"+d.address, ""); err == nil {
+		t.Errorf("without a certificate: %d", status)
+	}
+	if status, err := take(client(pair), "https://"+d.address, ""); status != 200 || err != nil {
+		t.Errorf("with one: %d %v", status, err)
+	}
+	if status, _ := take(http.DefaultClient, "http://"+d.address, ""); status == 200 {
+		t.Error("in plain text it answers")
+	}
+	served := func() (serial int64, protocol string) {
+		w, err := client(pair).Get("https://" + d.address + "/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return w.TLS.PeerCertificates[0].SerialNumber.Int64(), w.Proto
+	}
+	if serial, protocol := served(); serial != 2 || protocol != "HTTP/2.0" {
+		t.Errorf("certificate %d over %s", serial, protocol)
+	}
+	a.write(4, file("cert.pem"), file("key.pem"))
+	d.reload <- syscall.SIGHUP
+	until(t, func() string {
+		if serial, _ := served(); serial != 4 {
+			return fmt.Sprintf("certificate %d", serial)
+		}
+		return ""
+	})
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	stale, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := Listen{Address: "unix:" + path}
+	if _, err := busy.open("http"); err == nil || !strings.Contains(err.Error(), "somebody answers") {
+		t.Errorf("a socket in use: %v", err)
+	}
+	stale.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := stale.Close(); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, Config{Doors: []Door{HTTP(busy)}})
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("%v %v", info, err)
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
+	defer client.CloseIdleConnections()
+	if status, err := take(client, "http://any.name", ""); status != 200 || err != nil {
+		t.Errorf("%d %v", status, err)
+	}
+}
+
+func TestLoopbackNames(t *testing.T) {
+	d := begin(t, Config{Doors: []Door{HTTP(Listen{Address: "127.0.0.1:0"})}})
+	for host, want := range map[string]int{d.address: 200, "localhost": 200, "weir.example": 403} {
+		r, err := http.NewRequest("POST", "http://"+d.address+"/v1/take", strings.NewReader(takeBody))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		r.Header.Set("Content-Type", "application/json")
+		w, err := http.DefaultClient.Do(r)
+		if err != nil || w.StatusCode != want || w.Body.Close() != nil {
+			t.Errorf("%s: %v %v", host, w, err)
+		}
+	}
+}
+
+// TestFileChange: a changed file is put in force without being asked, what was
+// used stays used, and readyz tells of a file that could not be.
+func TestFileChange(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rule := func(limit string) string {
+		return "limits:\n  - {name: a, key: [ip], limit: '" + limit + " algorithm=sliding_log'}\n"
+	}
+	write(rule("5/h"))
+	policy, err := policyfile.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := begin(t, Config{File: policy, Watch: true, Doors: []Door{HTTP(Listen{Address: "127.0.0.1:0"})}})
+	check := func(ip string) string {
+		w, err := http.Post("http://"+d.address+"/v1/check", "application/json", strings.NewReader(`{"ip":"`+ip+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(w.Body)
+		if err := errors.Join(err, w.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	check("192.0.2.1")
+	write(rule("9/h"))
+	until(t, func() string {
+		if body := check("192.0.2.200"); !strings.Contains(body, `"limit":9`) {
+			return body
+		}
+		return ""
+	})
+	if body := check("192.0.2.1"); !strings.Contains(body, `"limit":9,"remaining":7,`) {
+		t.Errorf("the balance was not kept: %s", body)
+	}
+	write("limits: [\n")
+	until(t, func() string {
+		w, err := http.Get("http://" + d.address + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(w.Body)
+		if err := errors.Join(err, w.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if w.StatusCode != 200 || !strings.Contains(string(body), `"status":"degraded"`) {
+			return string(body)
+		}
+		return ""
+	})
+	if body := check("192.0.2.1"); !strings.Contains(body, `"limit":9,"remaining":6,`) {
+		t.Errorf("the broken file is in force: %s", body)
+	}
+}
+
+// decided counts what it hears of.
+type decided struct {
+	mu    sync.Mutex
+	bills int
+}
+
+func (d *decided) Observe(context.Context, weir.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bills++
+}
+
+// TestObservers: every observer hears of every decision, and of no readyz.
+func TestObservers(t *testing.T) {
+	var one, two decided
+	d := begin(t, Config{Observers: []weir.Observer{&one, &two}, Doors: []Door{HTTP(Listen{Address: "127.0.0.1:0"})}})
+	for range 3 {
+		if status, err := take(http.DefaultClient, "http://"+d.address, ""); status != 200 || err != nil {
+			t.Fatalf("%d %v", status, err)
+		}
+	}
+	w, err := http.Get("http://" + d.address + "/readyz")
+	if err != nil || w.Body.Close() != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []*decided{&one, &two} {
+		o.mu.Lock()
+		if o.bills != 3 {
+			t.Errorf("%d bills", o.bills)
+		}
+		o.mu.Unlock()
+	}
+}
+
+// TestCap: over the cap connections are closed at once, and room comes back.
+func TestCap(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &capped{Listener: inner, room: make(chan struct{}, 1)}
+	served := make(chan net.Conn, 3)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				close(served)
+				return
+			}
+			served <- c
+		}
+	}()
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := dial()
+	defer first.Close()
+	kept := <-served
+	second := dial()
+	defer second.Close()
+	if _, err := bufio.NewReader(second).ReadByte(); err == nil {
+		t.Error("the second was served")
+	}
+	if err := errors.Join(kept.Close(), kept.Close()); err == nil {
+		t.Error("closing twice gave no error")
+	}
+	third := dial()
+	defer third.Close()
+	if c := <-served; c == nil || c.Close() != nil {
+		t.Error("the third was not served")
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, open := <-served; open {
+		t.Error("a connection too many")
+	}
+}
+
+// TestPanicStaysInItsRequest: a handler that panics fails its own request, and
+// the log says where.
+func TestPanicStaysInItsRequest(t *testing.T) {
+	bad := Door{Name: "http", Listen: Listen{Address: "127.0.0.1:0"}, Open: func(c *Core, name string, l *Listen) (Server, error) {
+		return newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/bad" {
+				panic("a fault of ours")
+			}
+		}), apiTimeouts, c.log, name, l)
+	}}
+	d := begin(t, Config{Doors: []Door{bad}})
+	if w, err := http.Get("http://" + d.address + "/bad"); err == nil {
+		t.Errorf("%d %v", w.StatusCode, w.Body.Close())
+	}
+	if w, err := http.Get("http://" + d.address + "/good"); err != nil || w.StatusCode != 200 || w.Body.Close() != nil {
+		t.Errorf("%v %v", w, err)
+	}
+	if !strings.Contains(d.log.String(), "a fault of ours") {
+		t.Errorf("the log says nothing: %s", d.log.String())
+	}
+}
