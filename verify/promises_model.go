@@ -119,16 +119,23 @@ func (h *history) commandBoth(model *weir.Limiter, c weir.Charge) {
 // expired: a store may have dropped it, and need not have.
 func (h *history) stepBack(m *modelStore) {
 	to := h.now - pick(h, 1, h.Int64N(1_000_000), maxAhead-1, maxAhead, maxAhead+1, h.Int64N(60_000_000), h.Int64N(7_200_000_000))
-	for who, a := range m.accounts {
-		now, then := a.terms.stand(a, h.now), a.terms.stand(a, to)
-		if now.fresh && !then.fresh || m.blocks[who] > to {
-			return
+	if !m.revives(h.now, to) {
+		h.at(to)
+	}
+}
+
+// revives reports whether something that has expired would be alive again.
+func (m *modelStore) revives(now, to int64) bool {
+	for _, a := range m.accounts {
+		is, was := a.terms.stand(a, now), a.terms.stand(a, to)
+		if is.fresh && !was.fresh {
+			return true
 		}
 	}
 	for _, until := range m.blocks {
-		if until > to && until <= h.now {
-			return
+		if until > to {
+			return true
 		}
 	}
-	h.at(to)
+	return false
 }
