@@ -179,6 +179,63 @@ func TestOneAsksForAll(t *testing.T) {
 	})
 }
 
+// What is known is served while somebody asks, but no longer than a change may
+// take to be in force.
+func TestServedWhileAskedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &ledger{keys: map[string]KeyRecord{"k": {}}}
+		r, _ := house(t, d, LookupOptions{Timeout: time.Minute})
+		resolve(t, r, withKey("k"))
+		begin := time.Now()
+		d.set(func() { d.delay = 10 * time.Second; d.keys["k"] = KeyRecord{Disabled: true} })
+		pass(600 * time.Millisecond)
+		asking := make(chan Caller)
+		go func() { asking <- resolve(t, r, withKey("k")) }()
+		pass(299 * time.Millisecond)
+		if c := resolve(t, r, withKey("k")); !c.Known() || time.Since(begin) != 899*time.Millisecond {
+			t.Errorf("%v after %v", c.Key, time.Since(begin))
+		}
+		pass(time.Millisecond)
+		if c := resolve(t, r, withKey("k")); !c.Disabled() || time.Since(begin) != 10600*time.Millisecond {
+			t.Errorf("%v after %v", c.Key, time.Since(begin))
+		}
+		if c := <-asking; !c.Disabled() {
+			t.Errorf("who asked: %v", c.Key)
+		}
+	})
+}
+
+func TestUnknownKeysAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &ledger{keys: map[string]KeyRecord{"k": {}}}
+		r, l := house(t, d, LookupOptions{})
+		ask := func(key string, want KeyState, questions int) {
+			t.Helper()
+			if c := resolve(t, r, withKey(key)); c.Key != want || d.questions() != questions {
+				t.Errorf("%s at %v: %v after %d questions, want %v after %d", key, l.clock(), c.Key, d.questions(), want, questions)
+			}
+		}
+		ask("x", KeyUnknown, 1)
+		ask("x", KeyUnknown, 1)
+		pass(450 * time.Millisecond)
+		ask("y", KeyUnknown, 2)
+		pass(150 * time.Millisecond)
+		ask("z", KeyUnknown, 3) // a new generation
+		ask("y", KeyUnknown, 3)
+		ask("x", KeyUnknown, 4) // its time was up
+		// A key that was known and is nobody's any more is as any other unknown
+		// key, also when the directory is out.
+		ask("k", KeyKnown, 5)
+		pass(time.Second)
+		d.set(func() { delete(d.keys, "k") })
+		ask("k", KeyUnknown, 6)
+		ask("k", KeyUnknown, 6)
+		pass(time.Second)
+		d.set(func() { d.err = errors.New("out") })
+		ask("k", KeyUnresolved, 7)
+	})
+}
+
 func TestHangingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &ledger{keys: map[string]KeyRecord{"k": {}}, delay: 20 * time.Millisecond}
@@ -366,6 +423,13 @@ func TestBudget(t *testing.T) {
 	take(200*time.Millisecond, two, 100, 1)
 	take(time.Hour, one, 100, 5)
 	take(time.Hour+time.Second, one, 100, 5)
+	// Networks that come once are not kept.
+	for i := range 10_000 {
+		take(2*time.Hour+time.Duration(i)*100*time.Millisecond, netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}), 32), 1, 1)
+		if len(b.networks) > 4*12 {
+			t.Fatalf("%d networks kept", len(b.networks))
+		}
+	}
 }
 
 func TestKnownKeysAreBounded(t *testing.T) {
