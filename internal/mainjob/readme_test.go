@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -35,8 +36,41 @@ func TestReadme(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s\n%v", command, err)
 		}
-		if got, want := strings.Join(strings.Fields(string(out)), " "), strings.Join(strings.Fields(m[2]), " "); got != want {
-			t.Errorf("%sprints\n%s\nand the README says\n%s", command, got, want)
+		if got, want := unspaced(string(out)), unspaced(m[2]); got != want {
+			t.Errorf("%sprints\n%s\nand the README says\n%s", command, out, m[2])
 		}
+	}
+}
+
+// unspaced lets the README break lines where it likes.
+func unspaced(s string) string { return strings.Join(strings.Fields(s), "") }
+
+var policyBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
+
+// TestPoliciesInDocuments checks every policy file that a document shows.
+func TestPoliciesInDocuments(t *testing.T) {
+	documents, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, document := range append(documents, "../../README.md") {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range policyBlock.FindAllSubmatch(text, -1) {
+			shown++
+			file := filepath.Join(t.TempDir(), "weir.yaml")
+			if err := os.WriteFile(file, m[1], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command(weir, "policy", "check", file).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", filepath.Base(document), err, out)
+			}
+		}
+	}
+	if shown == 0 {
+		t.Error("no document shows a policy file")
 	}
 }
