@@ -64,7 +64,6 @@ expire by themselves.`,
 	f.BoolVar(&b.hot, "hot", false, "ask about one key alone")
 	f.Uint64Var(&b.load.Seed, "seed", 0, "seed of the order of keys; 0 draws one")
 	f.StringVar(&b.part, "part", "", "for the processes that bench starts")
-	cmd.MarkFlagsMutuallyExclusive("zipf", "hot")
 	if err := f.MarkHidden("part"); err != nil {
 		cobra.CheckErr(err) // unreachable: the flag is defined above
 	}
@@ -120,10 +119,14 @@ func (b *bench) check() (limit weir.Limit, err error) {
 		return limit, misuse("", "--keys must be at least 1")
 	case b.load.Duration <= 0:
 		return limit, misuse("", "--duration must be positive, such as 10s")
+	case b.zipf && b.hot:
+		return limit, misuse("", "--zipf and --hot exclude each other")
 	case b.load.Rate < 0:
 		return limit, misuse("", "--rate must not be negative")
 	case b.procs < 1 || b.procs > b.load.Clients:
 		return limit, misuse("", "--procs must lie between 1 and the number of clients")
+	case b.load.Rate > 0 && b.load.Rate < b.procs:
+		return limit, misuse("", "--rate must be at least 1 for each process")
 	case b.procs > 1 && b.store == "memory":
 		return limit, misuse("leave --procs out, or give a --store that processes share", "--procs needs a shared store: memory is each process's own")
 	}
