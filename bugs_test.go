@@ -204,7 +204,7 @@ func TestShippedTTL(t *testing.T) {
 	})
 	t.Run("idle balances take no room for ever", func(t *testing.T) {
 		w := newWorldOf(t, MemoryOptions{MaxBytes: leastRoom})
-		for i := range 300_000 {
+		for i := range many(300_000) {
 			w.clock.Add(1000)
 			w.decide(Per(1, 10*time.Millisecond).Charge(fmt.Sprint(i)))
 		}

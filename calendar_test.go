@@ -77,6 +77,9 @@ func TestCalendarTilesTime(t *testing.T) {
 			c, location := calendarOf(t, period, zone)
 			at := time.Date(2009, 12, 20, 0, 0, 0, 0, time.UTC).UnixMicro()
 			until := time.Date(2031, 2, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+			if testing.Short() {
+				until = time.Date(2012, 2, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+			}
 			start, end := c.Around(at)
 			for at < until {
 				if !(start <= at && at < end) {

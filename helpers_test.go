@@ -84,6 +84,14 @@ func (w *world) left(l Limit, key string) int64 {
 	return w.decide(peekOf(l, key)).Remaining
 }
 
+// many is n, or a part of it with -short.
+func many(n int) int {
+	if testing.Short() {
+		return n / 8
+	}
+	return n
+}
+
 func peekOf(l Limit, key string) Charge { return Charge{Key: key, Limit: l, Peek: true} }
 
 func limit(t testing.TB, s string) Limit {

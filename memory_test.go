@@ -37,12 +37,12 @@ func TestPacking(t *testing.T) {
 			}
 		}
 	}
-	for range 100_000 {
+	for range many(100_000) {
 		n := 1 + rng.Int64N(algo.MaxUnits)
 		full := rng.Int64N(1 << 52)
 		check(algo.Bucket{Full: full, Phase: rng.Int64N(n), Charged: full - rng.Int64N(min(full, algo.MaxFill)+1), N: n, Cap: 1 + rng.Int64N(algo.MaxUnits+1)})
 	}
-	for range 100_000 {
+	for range many(100_000) {
 		q := algo.Quota{Kind: algo.SlidingWindow, N: algo.MaxUnits, Period: 1000 + rng.Int64N(algo.MaxPeriod)}
 		state := algo.Window{Start: rng.Int64N(1 << 51), Prev: rng.Int64N(algo.MaxUnits + 1), Cur: rng.Int64N(algo.MaxUnits + 1)}
 		v := algo.View{Start: state.Start, End: state.Start + q.Period}
@@ -61,7 +61,7 @@ func TestIdleBalancesGiveWayFirst(t *testing.T) {
 	for i := range held {
 		w.decide(withCost(long, fmt.Sprint("held", i), 10))
 	}
-	for i := range 200_000 {
+	for i := range many(200_000) {
 		if i%2_000 == 0 {
 			w.at(time.Duration(i/2_000) * 2 * time.Second) // those before are idle by now
 		}
@@ -135,7 +135,7 @@ func TestEqualsAreThinned(t *testing.T) {
 func TestLogsAreBounded(t *testing.T) {
 	w := newWorldOf(t, MemoryOptions{MaxBytes: 4 * leastRoom})
 	l := Per(50, time.Hour).Using(algo.SlidingLog)
-	for i := range 20_000 {
+	for i := range many(20_000) {
 		key := fmt.Sprint(i)
 		for j := range 20 {
 			w.clock.Add(1)

@@ -11,8 +11,8 @@ import (
 )
 
 // Run checks that the stores open returns answer every vector and keep every
-// promise over 10,000 random histories; the environment variable WEIR_HISTORIES
-// asks for another number. The seed is logged: with WEIR_SEED it is used again.
+// promise over 10,000 random histories, 500 with -short; the environment
+// variable WEIR_HISTORIES asks for another number. The seed is logged: with WEIR_SEED it is used again.
 func Run(t *testing.T, open verify.Open) {
 	t.Helper()
 	RunOptions(t, open, verify.Options{})
@@ -21,6 +21,9 @@ func Run(t *testing.T, open verify.Open) {
 // RunOptions is Run with other options. The environment wins.
 func RunOptions(t *testing.T, open verify.Open, o verify.Options) {
 	t.Helper()
+	if testing.Short() && o.Histories == 0 {
+		o.Histories = 500
+	}
 	if n := fromEnv(t, "WEIR_HISTORIES"); n > 0 {
 		o.Histories = int(n)
 	}

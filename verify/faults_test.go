@@ -1,3 +1,8 @@
+//go:build !race
+
+// Nothing here runs at once with anything else, so the race detector would only
+// make it slow.
+
 package verify
 
 import (
