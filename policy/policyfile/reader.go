@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // The reader walks the nodes of a document beside the fields that may stand
@@ -351,8 +352,14 @@ func (r *reader) durationTo(to *time.Duration, least, most time.Duration) func(*
 	}
 }
 
-// clip bounds text of the file in a message.
+// clip makes text of the file fit for a message: one line, and not a long one.
 func clip(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, s)
 	if len(s) > 60 {
 		return strings.ToValidUTF8(s[:60], "") + "…"
 	}

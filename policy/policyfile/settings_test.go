@@ -135,8 +135,8 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: a message of %d bytes", what, len(err.Error()))
 		}
 	}
-	if _, err := Parse("p.yaml", manyRules(policy.MaxRules)); err != nil {
-		t.Errorf("%d rules: %v", policy.MaxRules, err)
+	if _, err := Parse("p.yaml", manyRules(1000)); err != nil {
+		t.Errorf("1000 rules: %v", err)
 	}
 }
 
