@@ -264,7 +264,7 @@ func (b *Bill) settle(i int, source string) {
 	}
 	if bal.Debited && c.Cost > 0 {
 		d.Delay = time.Duration(bal.Delay) * time.Microsecond
-		c.Receipt = bal.receipt(c.Cost)
+		c.Receipt = bal.Receipt(c.Cost)
 	}
 }
 
@@ -283,8 +283,9 @@ func (bal *Balance) fitsUnblocked(wait int64) bool {
 	}
 }
 
-// receipt writes down a debit of cost.
-func (bal *Balance) receipt(cost int64) Receipt {
+// Receipt writes down a debit of cost units, for the view after it. It is for
+// stores that take a debit back themselves.
+func (bal *Balance) Receipt(cost int64) Receipt {
 	r := Receipt{ID: rand.Uint64() | 1, Cost: cost, At: bal.View.At}
 	switch {
 	case bal.Quota.Kind.Bucket():

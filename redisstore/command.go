@@ -14,11 +14,7 @@ import (
 // command carries out refund, reset and block, charge by charge: these are rare
 // and do not fly with the takes.
 func (s *Store) command(ctx context.Context, b *weir.Bill) {
-	if se := s.breaker.admit(); se != nil {
-		b.Err = se
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	for i := range b.Charges {
 		c := &b.Charges[i]
@@ -47,6 +43,10 @@ func (s *Store) command(ctx context.Context, b *weir.Bill) {
 // ask runs the command script on a charge's balance and returns what follows
 // the clock and the error in the reply.
 func (s *Store) ask(ctx context.Context, c *weir.Charge, args ...string) (rest reader, err error) {
+	l := s.line(s.keys.group(c))
+	if se := l.breaker.admit(); se != nil {
+		return rest, se
+	}
 	key := s.keys.balance(c)
 	reply, err := s.run(ctx, commandText, []string{key, ledger(key)}, args)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Store) ask(ctx context.Context, c *weir.Charge, args ...string) (rest r
 	}
 	in := reader{rest: reply}
 	in.array()
-	s.learn(in.int())
+	l.learn(in.int())
 	if _, word := in.value(); word != "" {
 		return rest, replyError(word)
 	}
@@ -81,7 +81,7 @@ func (s *Store) refund(ctx context.Context, c *weir.Charge) error {
 	}
 	var enc request
 	var p part
-	enc.quota(&p, &bal, s.expected())
+	enc.quota(&p, &bal, s.line(s.keys.group(c)).expected())
 	id := binary.BigEndian.AppendUint64(nil, r.ID)
 	in, err := s.ask(ctx, c, "refund", string(id), formatInt(r.At), formatInt(r.Due), formatInt(r.Phase),
 		formatInt(units), string(append(appendArray(nil, p.ints), enc.body...)))

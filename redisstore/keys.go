@@ -88,6 +88,15 @@ func ledger(balance string) string {
 	return head + "}:g" + rest
 }
 
+// mark returns the key that keeps the fingerprint: one for a server, one for each
+// group of a cluster, where it also finds out whether the slot can be written.
+func (k *keyer) mark(group uint16, cluster bool) string {
+	if !cluster {
+		return k.prefix + "1:{secret}"
+	}
+	return k.prefix + "1:{" + strconv.Itoa(int(group)) + "}:secret"
+}
+
 // fingerprint identifies the secret without giving it away.
 func (k *keyer) fingerprint() string {
 	if len(k.secret) == 0 {

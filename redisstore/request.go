@@ -56,29 +56,35 @@ const (
 // kind: its state is up to 70 kB to read.
 const logWeight = 25
 
-// add encodes bill into the request and returns its weight. clock is the time
-// the store is expected to have, for calendar periods.
-func (r *request) add(bill *weir.Bill, keys *keyer, clock int64) (weight int) {
+// add encodes a bill, or those of its balances that pick names, into the request
+// and returns its weight. clock is the time the store is expected to have, for
+// calendar periods. With pick, trials are judged as if enforced: who picks says
+// when.
+func (r *request) add(verb algo.Verb, bill *weir.Bill, pick []int, keys *keyer, clock int64) (weight int) {
 	balances := bill.Balances()
-	p := part{count: len(balances), key: len(r.keys), from: len(r.body), first: len(r.outcomes)}
-	if len(r.parts) == 0 && len(balances) > 0 {
-		r.lane = uint8(keys.group(balances[0].Charge))
+	n := len(balances)
+	if pick != nil {
+		n = len(pick)
 	}
-	p.single = len(balances) == 1 && balances[0].Trial == 0
-	verb := int64(1)
-	if bill.Verb == algo.Peek {
-		verb = 2
-	}
-	r.int(&p, verb)
+	p := part{count: n, key: len(r.keys), from: len(r.body), first: len(r.outcomes)}
+	p.single = n == 1 && (pick != nil || balances[0].Trial == 0)
+	r.int(&p, 1+int64(verb))
 	r.int(&p, int64(bill.MaxWait/time.Microsecond))
 	if !p.single {
-		r.int(&p, int64(len(balances)))
+		r.int(&p, int64(n))
 	}
-	for i := range balances {
-		bal := &balances[i]
+	for i := range n {
+		bal := &balances[at(pick, i)]
+		if len(r.keys) == 0 {
+			r.lane = uint8(keys.group(bal.Charge))
+		}
 		r.keys = append(r.keys, keys.balance(bal.Charge))
 		if !p.single {
-			r.int(&p, int64(bal.Trial))
+			trial := int64(bal.Trial)
+			if pick != nil {
+				trial = 0
+			}
+			r.int(&p, trial)
 		}
 		r.quota(&p, bal, clock)
 		r.outcomes = append(r.outcomes, outcome{kind: bal.Quota.Kind})
@@ -90,6 +96,14 @@ func (r *request) add(bill *weir.Bill, keys *keyer, clock int64) (weight int) {
 	p.to = len(r.body)
 	r.parts = append(r.parts, p)
 	return weight
+}
+
+// at returns the balance that is i-th of pick; a nil pick is all of them.
+func at(pick []int, i int) int {
+	if pick == nil {
+		return i
+	}
+	return pick[i]
 }
 
 func (r *request) int(p *part, n int64) {
@@ -131,14 +145,14 @@ func (r *request) quota(p *part, bal *weir.Balance, clock int64) {
 	}
 }
 
-// settle writes what the flight found for part i into bill.
-func (r *request) settle(i int, bill *weir.Bill) {
+// fill writes what the flight found for part i into the bill's balances, or into
+// those that pick names.
+func (r *request) fill(i int, bill *weir.Bill, pick []int) {
 	p := &r.parts[i]
 	balances := bill.Balances()
-	for j := range balances {
-		r.outcomes[p.first+j].into(&balances[j])
+	for j := range p.count {
+		r.outcomes[p.first+j].into(&balances[at(pick, j)])
 	}
-	bill.Settle("redis")
 }
 
 // into writes the outcome into a balance.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/algo"
-	"github.com/weirhq/weir/internal/batch"
 	"github.com/weirhq/weir/internal/redisconn"
 )
 
@@ -37,30 +37,28 @@ type Options struct {
 const (
 	defaultPrefix  = "weir"
 	defaultTimeout = 50 * time.Millisecond
-	maxWeight      = 256
-	maxQueued      = 64 * maxWeight
+	defaultSenders = 2
 	maxCharges     = 32
 
-	patience = 2 * time.Second        // for the server at start
-	minProbe = 250 * time.Millisecond // for a probe: alone on the line, it may take longer than a decision
+	patience = 2 * time.Second // for the server at start
 )
 
 // Store keeps balances in Redis. It is safe for concurrent use.
 type Store struct {
 	scripter Scripter
 	keys     keyer
-	timeout  time.Duration
-	clock    func() int64            // given time, or nil
+	options  Options
 	scripts  atomic.Pointer[scripts] // declared, or plain on Redis 6.2
 	plain    scripts
-	queue    *batch.Queue[*request]
-	flights  chan *flight // idle buffers
-	breaker  breaker
-	cluster  bool
 
-	offset  atomic.Int64 // store's clock minus ours in µs, at least; 0 until known
-	stepped atomic.Int64
-	unknown atomic.Int64
+	// A single server has one line for everything. A cluster has one per group
+	// of keys in use, since a script call stays within a slot.
+	cluster bool
+	mu      sync.Mutex // guards making lines and closing
+	lines   [groups]atomic.Pointer[line]
+	closed  bool
+
+	unknown atomic.Int64 // bills whose outcome is not known
 }
 
 // Open connects to url, one of
@@ -94,7 +92,8 @@ type connScripter struct {
 
 func (s connScripter) Close() error { return s.conn.Close() }
 
-// New returns a store over a client that the caller brings. The store closes it.
+// New returns a store over a client that the caller brings, to a single server
+// or one under Sentinel. The store closes it.
 func New(s Scripter, o Options) (*Store, error) { return newStore(s, false, o) }
 
 func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
@@ -108,28 +107,16 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 		o.Timeout = defaultTimeout
 	}
 	if o.Senders <= 0 {
-		o.Senders = 2
+		o.Senders = defaultSenders
 	}
 	s := &Store{
-		scripter: scripter, cluster: cluster,
-		keys:    keyer{prefix: o.Prefix, secret: o.Secret},
-		timeout: o.Timeout, clock: o.Clock,
-		flights: make(chan *flight, o.Senders),
+		scripter: scripter, cluster: cluster, options: o,
+		keys: keyer{prefix: o.Prefix, secret: o.Secret},
 	}
-	declared := composeScripts(s.clock != nil, false)
+	declared := composeScripts(o.Clock != nil, false)
 	s.scripts.Store(&declared)
-	s.plain = composeScripts(s.clock != nil, true)
-	s.breaker.probe, s.breaker.notify, s.breaker.within = s.Check, o.Notify, max(o.Timeout, minProbe)
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	for range o.Senders {
-		s.flights <- newFlight()
-	}
-	s.queue = batch.New(batch.Options[*request]{
-		Send: s.send, Senders: o.Senders, MaxWeight: maxWeight, MaxQueued: maxQueued, Timeout: o.Timeout,
-	})
-	return s, nil
+	s.plain = composeScripts(o.Clock != nil, true)
+	return s, s.begin()
 }
 
 // begin asks the server whether it can be used. One that does not answer yet
@@ -144,53 +131,35 @@ func (s *Store) begin() error {
 	se := storeError(err)
 	switch se.Kind {
 	case "secret", "noperm", "other":
-		return err
+		return errors.Join(err, s.closeLines())
 	}
-	s.breaker.record(&weir.StoreError{Kind: se.Kind, Err: se.Err, Unreachable: true})
+	s.line(0).breaker.record(&weir.StoreError{Kind: se.Kind, Err: se.Err, Unreachable: true})
 	return nil
 }
 
-// Health says whether the server can be used, as far as is known.
-func (s *Store) Health() Health { return s.breaker.health() }
+// Check asks the server everything the store needs of it and says what is
+// missing: whether the script runs, whether it may write, and whether the
+// instances already on this prefix use the same key secret.
+func (s *Store) Check(ctx context.Context) error { return s.line(0).check(ctx) }
 
-// Check runs the script on nothing, which needs every permission but those of
-// the keys, and compares the fingerprint of the key secret with the one in
-// Redis. It says what is missing.
-func (s *Store) Check(ctx context.Context) error {
-	_, err := s.run(ctx, take, nil, []string{emptyBatch, ""})
-	if text, ok := refusal(err); ok && strings.Contains(text, "near '#'") {
-		s.scripts.Store(&s.plain)
-		_, err = s.run(ctx, take, nil, []string{emptyBatch, ""})
-	}
-	if err != nil {
-		return s.explain(err)
-	}
-	mark := s.keys.prefix + "1:{secret}"
-	got, err := s.run(ctx, fingerprint, []string{mark}, []string{s.keys.fingerprint()})
-	if err != nil {
-		return s.explain(err)
-	}
-	if got != s.keys.fingerprint() {
-		return &weir.StoreError{Kind: "secret", Err: errors.New(
-			"key_secret_file differs from that of the instances already on this key_prefix; use the same secret or another prefix")}
-	}
-	return nil
-}
-
-// explain makes an error of Check fit for the log at start.
-func (s *Store) explain(err error) error {
-	if text, ok := refusal(err); ok {
-		se := replyError(text)
-		if se.Kind == "noperm" || se.Kind == "other" { // no key was sent but our own mark
-			se.Err = errors.New(text)
+// Health says whether the server can be used, as far as is known; of a cluster,
+// whether all of it can.
+func (s *Store) Health() Health {
+	worst := Health{Up: true}
+	for i := range s.lines {
+		if l := s.lines[i].Load(); l != nil {
+			h := l.breaker.health()
+			if worst.Up && (!h.Up || h.Since.After(worst.Since)) {
+				worst = h
+			}
 		}
-		return se
 	}
-	return storeError(err)
+	return worst
 }
 
-// emptyBatch asks the take script for nothing: no deadline, no runs, no bills.
-var emptyBatch = string(appendInt(appendInt(appendInt(appendArray(nil, 3), 0), 0), 0))
+// Unknown returns how many bills ended without the store's answer and may have
+// been charged all the same. Nothing is ever sent again for them.
+func (s *Store) Unknown() int64 { return s.unknown.Load() }
 
 // Caps implements weir.Store.
 func (s *Store) Caps() weir.Caps {
@@ -200,171 +169,125 @@ func (s *Store) Caps() weir.Caps {
 	}
 }
 
-// Close answers what is queued, waits for what is out and closes the client.
-func (s *Store) Close() error {
-	s.queue.Close()
-	s.breaker.end()
-	return s.scripter.Close()
+// line returns the line of a group, made at its first use.
+func (s *Store) line(group uint16) *line {
+	if !s.cluster {
+		group = 0
+	}
+	if l := s.lines[group].Load(); l != nil {
+		return l
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lines[group].Load()
+	if l == nil {
+		l = newLine(s, group)
+		if s.closed {
+			l.close()
+		}
+		s.lines[group].Store(l)
+	}
+	return l
 }
 
-// expected returns what the store's clock should read, in microseconds.
-func (s *Store) expected() int64 {
-	if s.clock != nil {
-		return s.clock()
+// Close answers what is queued, waits for what is out and closes the client.
+func (s *Store) Close() error { return errors.Join(s.closeLines(), s.scripter.Close()) }
+
+func (s *Store) closeLines() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for i := range s.lines {
+		if l := s.lines[i].Load(); l != nil {
+			l.close()
+		}
 	}
-	return time.Now().UnixMicro() + s.offset.Load()
+	return nil
 }
 
 // Apply implements weir.Store.
 func (s *Store) Apply(ctx context.Context, bills []*weir.Bill) {
+	var elsewhere sync.WaitGroup
 	for len(bills) > 0 {
-		n, weight := 0, 0
-		r := new(request)
-		for n < len(bills) && weight < maxWeight {
-			if bills[n].Verb > algo.Peek {
-				break
-			}
-			weight += r.add(bills[n], &s.keys, s.expected())
-			n++
-		}
-		if n == 0 {
+		if bills[0].Verb > algo.Peek {
 			s.command(ctx, bills[0])
 			bills = bills[1:]
 			continue
 		}
-		s.decide(ctx, bills[:n], r, weight)
-		bills = bills[n:]
+		group, one := s.groupOf(bills[0])
+		if !one {
+			s.span(ctx, bills[0])
+			bills = bills[1:]
+			continue
+		}
+		n := s.together(bills, group)
+		some := bills[:n]
+		if bills = bills[n:]; len(bills) == 0 {
+			s.decide(ctx, group, some)
+			break
+		}
+		elsewhere.Go(func() { s.decide(ctx, group, some) })
 	}
+	elsewhere.Wait()
 }
 
-// decide sends one request and settles its bills.
-func (s *Store) decide(ctx context.Context, bills []*weir.Bill, r *request, weight int) {
-	se := s.breaker.admit()
-	if se == nil {
-		if err := s.queue.Do(ctx, r, weight, r.lane); err != nil {
-			se = storeError(err)
+// groupOf returns the line's group of a bill, and whether it needs only one.
+func (s *Store) groupOf(b *weir.Bill) (group uint16, one bool) {
+	if !s.cluster {
+		return 0, true
+	}
+	balances := b.Balances()
+	for i := range balances {
+		g := s.keys.group(balances[i].Charge)
+		if i > 0 && g != group {
+			return 0, false
+		}
+		group = g
+	}
+	return group, true
+}
+
+// together returns how many bills from the front may share a request: takes and
+// peeks on one line, up to the weight of a flight.
+func (s *Store) together(bills []*weir.Bill, group uint16) int {
+	weight := 0
+	for n, b := range bills {
+		g, one := s.groupOf(b)
+		if weight += len(b.Charges); n > 0 && (b.Verb > algo.Peek || !one || g != group || weight > maxWeight) {
+			return n
 		}
 	}
-	if se != nil {
-		if se.Unknown {
-			s.unknown.Add(int64(len(bills)))
-		}
-		for _, b := range bills {
-			b.Err = se
-		}
+	return len(bills)
+}
+
+// decide sends bills of one line as one request and settles them.
+func (s *Store) decide(ctx context.Context, group uint16, bills []*weir.Bill) {
+	l := s.line(group)
+	r := new(request)
+	weight := 0
+	for _, b := range bills {
+		weight += r.add(b.Verb, b, nil, &s.keys, l.expected())
+	}
+	if se := l.ask(ctx, r, weight); se != nil {
+		s.fail(se, bills...)
 		return
 	}
 	for i, b := range bills {
-		switch status := r.parts[i].status; status {
-		case "":
-			r.settle(i, b)
-		default:
+		if status := r.parts[i].status; status != "" {
 			b.Err = replyError(status)
+			continue
 		}
+		r.fill(i, b, nil)
+		b.Settle("redis")
 	}
 }
 
-// send carries out a flight, on a sender's goroutine, and tells the breaker.
-func (s *Store) send(requests []*request, deadline time.Time) error {
-	f := <-s.flights
-	defer func() { s.flights <- f }()
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
-	defer cancel()
-	if err := s.fly(ctx, f, requests, deadline); err != nil {
-		se := storeError(err)
-		s.breaker.record(se)
-		return se
+// fail gives bills the error of their request.
+func (s *Store) fail(se *weir.StoreError, bills ...*weir.Bill) {
+	if se.Unknown {
+		s.unknown.Add(int64(len(bills)))
 	}
-	s.breaker.record(nil)
-	return nil
-}
-
-func (s *Store) fly(ctx context.Context, f *flight, requests []*request, deadline time.Time) error {
-	for attempt := 0; ; attempt++ {
-		f.reset(requests)
-		keys, body, which := f.encode(s.notAfter(deadline))
-		reply, err := s.run(ctx, take, keys, []string{body, which})
-		if err != nil {
-			if text, ok := refusal(err); ok {
-				return replyError(text)
-			}
-			return err
-		}
-		now, refused, err := f.decode(reply)
-		if err != nil {
-			return &weir.StoreError{Kind: "other", Err: err, Unknown: true}
-		}
-		s.learn(now)
-		if refused == "STALE" {
-			// Nothing was charged. If our own time is not up, the store's clock
-			// was stepped, and is known again now.
-			if attempt == 0 && time.Now().Before(deadline) {
-				continue
-			}
-			return replyError(refused)
-		}
-		return nil
+	for _, b := range bills {
+		b.Err = se
 	}
-}
-
-// notAfter is the deadline on the store's clock, past which a script that waited
-// in a stalled server must not charge: its answer was given long ago.
-func (s *Store) notAfter(deadline time.Time) int64 {
-	offset := s.offset.Load()
-	if s.clock != nil || offset == 0 {
-		return 0
-	}
-	return deadline.UnixMicro() + offset
-}
-
-// learn takes the offset of the store's clock from a reply. The clock was read
-// before the reply came, so the figure errs towards charging less.
-func (s *Store) learn(now int64) {
-	if s.clock != nil {
-		return
-	}
-	offset := now - time.Now().UnixMicro()
-	if offset == 0 {
-		offset = -1
-	}
-	s.offset.Store(offset)
-}
-
-// run calls a script. Sending again is right only where the server says that it
-// did not run the script at all: it does not know it yet, or it refuses writes,
-// in which case the plain text gets the answers that need none.
-func (s *Store) run(ctx context.Context, which func(*scripts) *script, keys, args []string) (string, error) {
-	if s.clock != nil {
-		args = append(args, formatInt(s.clock()))
-	}
-	known := s.scripts.Load()
-	reply, err := s.call(ctx, which(known), keys, args)
-	if err != nil && known != &s.plain && refusesWrites(err) {
-		return s.call(ctx, which(&s.plain), keys, args)
-	}
-	return reply, err
-}
-
-// call calls a script by its hash, and by its text where the server does not
-// know the hash.
-func (s *Store) call(ctx context.Context, sc *script, keys, args []string) (string, error) {
-	reply, err := s.scripter.EvalSHA(ctx, sc.sha, keys, args)
-	if err != nil && isNoScript(err) {
-		return s.scripter.Eval(ctx, sc.text, keys, args)
-	}
-	return reply, err
-}
-
-func take(s *scripts) *script        { return &s.take }
-func commandText(s *scripts) *script { return &s.command }
-func fingerprint(s *scripts) *script { return &s.fingerprint }
-
-func refusesWrites(err error) bool {
-	text, ok := refusal(err)
-	return ok && (strings.HasPrefix(text, "NOREPLICAS") || strings.HasPrefix(text, "READONLY") || strings.HasPrefix(text, "MISCONF"))
-}
-
-func isNoScript(err error) bool {
-	text, ok := refusal(err)
-	return ok && strings.HasPrefix(text, "NOSCRIPT")
 }
