@@ -2,12 +2,10 @@ package gate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,88 +15,9 @@ import (
 )
 
 // clock is a store's clock that stands still until it is moved.
-type clock struct{ now int64 }
-
-func (c *clock) pass(d time.Duration) { c.now += int64(d / time.Microsecond) }
-
-func limiter(t testing.TB, c *clock) *weir.Limiter {
-	t.Helper()
-	c.now = 1_800_000_000_000_000
-	l, err := weir.New(weir.Options{Store: weir.NewMemory(weir.MemoryOptions{Now: func() int64 { return c.now }})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-func limit(t testing.TB, s string) weir.Limit {
-	t.Helper()
-	l, err := weir.ParseLimit(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func key(t testing.TB, names ...string) []identity.Part {
-	t.Helper()
-	var out []identity.Part
-	for _, name := range names {
-		p, err := identity.ParsePart(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
-func compiled(t testing.TB, rules ...policy.Rule) *policy.Policy {
-	t.Helper()
-	p, err := policy.Compile(policy.Options{Rules: rules, Exempt: []policy.Conditions{{Paths: []string{"/healthz"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func resolver(t testing.TB, plan string) *identity.Resolver {
-	t.Helper()
-	r, err := identity.NewResolver(identity.Config{
-		APIKeys: identity.APIKeys{Header: "X-Api-Key", Keys: map[string]identity.KeyRecord{
-			"k-acme": {Tenant: "acme"}, "k-beta": {Tenant: "beta"}, "k-old": {Tenant: "acme", Disabled: true},
-		}},
-		Tenants: map[string]identity.TenantRecord{"acme": {Plan: plan}, "beta": {Plan: plan}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func call(method, path, ip, apiKey string) *identity.Call {
-	c := &identity.Call{Method: method, Path: path, Peer: netip.MustParseAddr(ip), Header: http.Header{}}
-	if apiKey != "" {
-		c.Header = http.Header{"X-Api-Key": {apiKey}}
-	}
-	return c
-}
-
-func decide(t testing.TB, g *Gate, c *identity.Call) *Verdict {
-	t.Helper()
-	v := Get()
-	if err := g.Decide(context.Background(), c, v); err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
 
 // TestOneBill: a refusal by any limit debits none of them.
+
 func TestOneBill(t *testing.T) {
 	var now clock
 	p := compiled(t,
@@ -208,14 +127,6 @@ func TestAnswersWithoutABill(t *testing.T) {
 	}
 }
 
-type counting struct{ events int }
-
-func (c *counting) Observe(_ context.Context, e weir.Event) {
-	if v, ok := e.Bill.Note.(interface{ RuleName(int) string }); ok && v.RuleName(-1) != "?" {
-		c.events++
-	}
-}
-
 func TestErrors(t *testing.T) {
 	var now clock
 	l := limiter(t, &now)
@@ -240,210 +151,16 @@ func TestErrors(t *testing.T) {
 }
 
 // TestTries counts how a try answers beside its live limit: all four cells.
-func TestTries(t *testing.T) {
-	var now clock
-	g := New(limiter(t, &now), nil, compiled(t,
-		policy.Rule{Name: "r", Key: key(t, "ip"), Limit: limit(t, "4/min algorithm=fixed_window"), Try: limit(t, "2/s")},
-	))
-	var counts [2][2]int
-	for i := range 9 {
-		v := decide(t, g, call("GET", "/", "192.0.2.1", ""))
-		if v.Bill.Allowed != (i < 4) {
-			t.Errorf("request %d: a try decided: %+v", i, v.Bill.Decision)
-		}
-		for trial := range v.Trials {
-			a, b := 0, 0
-			if !trial.Admitted {
-				a = 1
-			}
-			if !trial.Proposed {
-				b = 1
-			}
-			counts[a][b]++
-		}
-		// 3 at once (the third only the try refuses), then one each half second,
-		// at the end two at once.
-		if i >= 2 && i < 7 {
-			now.pass(500 * time.Millisecond)
-		}
-	}
-	if want := [2][2]int{{3, 1}, {4, 1}}; counts != want {
-		t.Errorf("both admit, only the try refuses; only the live limit refuses, both: %v, want %v", counts, want)
-	}
-}
-
-func TestShadow(t *testing.T) {
-	var now clock
-	g := New(limiter(t, &now), nil, compiled(t,
-		policy.Rule{Name: "live", Key: key(t, "ip"), Limit: limit(t, "100/min")},
-		policy.Rule{Name: "shadow", Key: key(t, "ip"), Limit: limit(t, "1/min"), Mode: policy.Shadow},
-	))
-	for i := range 3 {
-		v := decide(t, g, call("GET", "/", "192.0.2.1", ""))
-		if !v.Bill.Allowed || v.Bill.Limit != 100 || v.Bill.Each[1].Allowed != (i == 0) || v.Shown(1) || !v.Shown(0) {
-			t.Errorf("request %d: %+v, shadow %+v", i, v.Bill.Decision, v.Bill.Each[1])
-		}
-	}
-	// A switch puts it in force, and ends by itself.
-	g.SetModes([]ModeSwitch{{Rule: "shadow", Mode: policy.Enforce, Until: time.Now().Add(time.Hour)}})
-	if v := decide(t, g, call("GET", "/", "192.0.2.1", "")); v.Bill.Allowed {
-		t.Error("a switch to enforce does nothing")
-	}
-	g.SetModes([]ModeSwitch{{Mode: policy.Shadow, Until: time.Now().Add(time.Hour)}})
-	if v := decide(t, g, call("GET", "/", "192.0.2.1", "")); !v.Bill.Allowed || v.Shown(0) {
-		t.Error("a switch of everything to shadow does nothing")
-	}
-	g.SetModes([]ModeSwitch{{Rule: "shadow", Mode: policy.Enforce, Until: time.Now().Add(-time.Second)}})
-	if v := decide(t, g, call("GET", "/", "192.0.2.1", "")); !v.Bill.Allowed {
-		t.Error("a switch whose time is over is in force")
-	}
-}
 
 // TestNoWait: a door that cannot hold a request admits from a leaky bucket only
-// what need not wait, on the balance that other doors use.
-func TestNoWait(t *testing.T) {
-	var now clock
-	g := New(limiter(t, &now), nil, compiled(t,
-		policy.Rule{Name: "r", Key: key(t, "ip"), Limit: limit(t, "1/s algorithm=leaky_bucket burst=5")},
-	))
-	ask := func(noWait bool) weir.Decision {
-		v := &Verdict{NoWait: noWait}
-		if err := g.Decide(context.Background(), call("GET", "/", "192.0.2.1", ""), v); err != nil {
-			t.Fatal(err)
-		}
-		return v.Bill.Decision
-	}
-	if d := ask(true); !d.Allowed || d.Delay != 0 {
-		t.Errorf("the first: %+v", d)
-	}
-	if d := ask(true); d.Allowed || d.RetryAfter != time.Second {
-		t.Errorf("the second has to wait: %+v", d)
-	}
-	if d := ask(false); !d.Allowed || d.Delay != time.Second {
-		t.Errorf("at a door that can wait: %+v", d)
-	}
-	if d := ask(true); d.Allowed || d.RetryAfter != 2*time.Second {
-		t.Errorf("behind it: %+v", d)
-	}
-}
 
-func TestExplain(t *testing.T) {
-	var now clock
-	g := New(limiter(t, &now), resolver(t, "free"), compiled(t,
-		policy.Rule{Name: "login", Match: policy.Conditions{Methods: []string{"POST"}}, Key: key(t, "ip"), Limit: limit(t, "5/min")},
-		policy.Rule{Name: "pro", Key: key(t, "tenant"), Plans: map[string]weir.Limit{"pro": limit(t, "5/min")}},
-		policy.Rule{Name: "tenant", Key: key(t, "tenant", "header:X-Id"), Limit: limit(t, "1/min"), Try: limit(t, "7/s")},
-		policy.Rule{Name: "user", Key: key(t, "user"), Limit: limit(t, "5/min"), OnMissing: policy.Skip},
-		policy.Rule{Name: "unlimited", Key: key(t, "all"), Limit: weir.Unlimited()},
-		policy.Rule{Name: "not", Not: policy.Conditions{Paths: []string{"/api/**"}}, Key: key(t, "all"), Limit: limit(t, "5/min")},
-	))
-	c := call("GET", "/api/x", "2001:db8::1", "k-acme")
-	const want = `{"caller":{"ip":"2001:db8::1","tenant":"acme","plan":"free","user":"","api_key":"known"},` +
-		`"matched":[` +
-		`{"rule":"tenant","key":"tenant=acme header:X-Id=(missing, ip 2001:db8::/64)","cost":1,"limit":"1/min","remaining":1,"allowed":true,"retry_after_ms":0},` +
-		`{"rule":"tenant","key":"tenant=acme header:X-Id=(missing, ip 2001:db8::/64)","cost":1,"limit":"7/s","remaining":7,"allowed":true,"retry_after_ms":0,"shadow":true,"try":true},` +
-		`{"rule":"unlimited","key":"all=all","cost":1,"limit":"unlimited","remaining":null,"allowed":true,"retry_after_ms":0}],` +
-		`"skipped":[{"rule":"login","why":"the method does not match"},{"rule":"pro","why":"the caller's plan has no limit here"},` +
-		`{"rule":"user","why":"the key part user is missing"},{"rule":"not","why":"match.not excludes it"}],` +
-		`"allowed":true,"reason":"ok"}`
-	for range 3 { // charges nothing
-		e, err := g.Explain(context.Background(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got) != want {
-			t.Fatalf("got  %s\nwant %s", got, want)
-		}
-	}
-	decide(t, g, c)
-	now.pass(500 * time.Microsecond)
-	e, err := g.Explain(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e.Allowed || e.Reason != "limited" || e.Matched[0].RetryAfterMS != 60_000 || *e.Matched[0].Remaining != 0 {
-		t.Errorf("a refusal: %+v", e)
-	}
-}
+// what need not wait, on the balance that other doors use.
 
 // TestReset covers B291: no companion of the balance is left behind.
-func TestResetAndBlock(t *testing.T) {
-	for _, l := range []string{"2/min", "2/min algorithm=fixed_window", "2/min algorithm=sliding_window", "2/min algorithm=sliding_log", "2/min algorithm=leaky_bucket burst=1"} {
-		var now clock
-		g := New(limiter(t, &now), nil, compiled(t, policy.Rule{Name: "r", Key: key(t, "ip"), Limit: limit(t, l)}))
-		ctx := context.Background()
-		c := call("GET", "/", "2001:db8::5", "")
-		decide(t, g, c)
-		decide(t, g, c)
-		if v := decide(t, g, c); v.Bill.Allowed {
-			t.Fatalf("%s: the third is admitted", l)
-		}
-		if err := g.Reset(ctx, "r", map[string]string{"ip": "2001:db8::77"}); err != nil {
-			t.Fatal(err)
-		}
-		c.Peek = true
-		if v := decide(t, g, c); v.Bill.Remaining != 2 || v.Bill.ResetAfter != 0 {
-			t.Errorf("%s: after a reset %+v", l, v.Bill.Decision)
-		}
-		c.Peek = false
-		if err := g.Block(ctx, "r", map[string]string{"ip": "2001:db8::77"}, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		if v := decide(t, g, c); v.Bill.Allowed || v.Bill.Reason != weir.Blocked || v.Forbidden() {
-			t.Errorf("%s: blocked, %+v", l, v.Bill.Decision)
-		}
-		if err := g.Block(ctx, "r", map[string]string{"ip": "2001:db8::77"}, 0); err != nil {
-			t.Fatal(err)
-		}
-		if v := decide(t, g, c); !v.Bill.Allowed {
-			t.Errorf("%s: unblocked, %+v", l, v.Bill.Decision)
-		}
-		if err := g.Reset(ctx, "other", nil); err == nil || !strings.Contains(err.Error(), "rule") {
-			t.Errorf("a rule that is not there: %v", err)
-		}
-	}
-}
 
 // TestReload covers B281, B283 and B285: a reload keeps balances, a changed
+
 // limit is in force at once for everybody, and a raise never denies.
-func TestReload(t *testing.T) {
-	var now clock
-	with := func(l string) *policy.Policy {
-		return compiled(t, policy.Rule{Name: "r", Key: key(t, "ip"), Limit: limit(t, l)})
-	}
-	g := New(limiter(t, &now), nil, with("3/min"))
-	ask := func() *Verdict { return decide(t, g, call("GET", "/", "192.0.2.1", "")) }
-	for range 3 {
-		ask()
-	}
-	g.Swap(nil, with("3/min")) // B281
-	if v := ask(); v.Bill.Allowed {
-		t.Error("a reload of the same file gave the balance back")
-	}
-	g.Swap(nil, with("1000/min")) // B285
-	now.pass(time.Millisecond * 200)
-	if v := ask(); !v.Bill.Allowed {
-		t.Errorf("a raised limit denies: %+v", v.Bill.Decision)
-	}
-	g.Swap(nil, with("100/min"))
-	for range 50 {
-		decide(t, g, call("GET", "/", "192.0.2.2", ""))
-	}
-	g.Swap(nil, with("5/min")) // B283
-	admitted := 0
-	for range 10 {
-		if v := decide(t, g, call("GET", "/", "192.0.2.2", "")); v.Bill.Allowed {
-			admitted++
-		}
-	}
-	if admitted > 5 {
-		t.Errorf("%d admitted under the lowered limit", admitted)
-	}
-}
 
 func TestDecideAllocatesNothing(t *testing.T) {
 	var now clock
