@@ -16,8 +16,23 @@ func newPolicy() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  runNothing,
 	}
-	cmd.AddCommand(newPolicyCheck())
+	cmd.AddCommand(
+		newPolicyCheck(),
+		newPrinter("init", "Print a commented sample policy that shows every setting", policyfile.Sample),
+		newPrinter("schema", "Print the JSON Schema of the policy file, for editors", policyfile.Schema),
+	)
 	return cmd
+}
+
+// newPrinter returns a command that prints a text that is built in.
+func newPrinter(name, short string, text func() []byte) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(text())
+			return err
+		},
+	}
 }
 
 // checked is what a check found in one file.

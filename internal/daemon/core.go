@@ -15,6 +15,7 @@ import (
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/headers"
 	"github.com/weirhq/weir/internal/door/check"
+	"github.com/weirhq/weir/layer"
 )
 
 // Core is one engine: what doors stand in front of. It is safe for concurrent
@@ -27,7 +28,8 @@ type Core struct {
 	format        atomic.Pointer[headers.Format]
 	receiptSecret []byte
 	store         string        // as decisions name it
-	probe         *weir.Limiter // the same store, unobserved
+	layers        *layer.Stacked
+	probe         *weir.Limiter // the store itself, without layers and unobserved
 	draining      atomic.Bool
 	policyFault   atomic.Pointer[string] // what the last reload said, or nil
 
@@ -58,11 +60,12 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	options := weir.Options{Store: store}
+	layers := layer.Stack(store, layer.Options{})
+	options := weir.Options{Store: layers}
 	if len(watchers) > 0 {
 		options.Observer = observers(watchers)
 	}
-	c := &Core{log: log, store: store.Caps().Source, receiptSecret: s.Secret}
+	c := &Core{log: log, layers: layers, store: store.Caps().Source, receiptSecret: s.Secret}
 	if !s.shared() && len(c.receiptSecret) == 0 {
 		// Receipts for this process's memory need be honoured by nobody else.
 		c.receiptSecret = make([]byte, 32)

@@ -436,8 +436,13 @@ func TestCap(t *testing.T) {
 	}
 	third := dial()
 	defer third.Close()
-	if c := <-served; c == nil || c.Close() != nil {
-		t.Error("the third was not served")
+	select {
+	case c := <-served:
+		if c == nil || c.Close() != nil {
+			t.Error("the third was served badly")
+		}
+	case <-time.After(patience):
+		t.Fatal("the third was not served")
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)

@@ -107,4 +107,5 @@ func (c *Core) enforce(r *rules) {
 	c.Gate.Swap(r.resolver, r.policy)
 	c.format.Store(r.format)
 	c.identityHeaders.Store(&r.identity)
+	c.layers.Clear() // what they know was decided under the rules before
 }

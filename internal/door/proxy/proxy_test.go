@@ -277,10 +277,12 @@ func TestOtherUpgradesDoNotPass(t *testing.T) {
 
 // TestStreams: what the upstream has written arrives before it writes more.
 func TestStreams(t *testing.T) {
-	for _, contentType := range []string{"text/event-stream", "application/octet-stream"} {
+	for _, fields := range [][2]string{
+		{"Content-Type", "text/event-stream"}, {"Content-Type", "application/octet-stream"}, {"Content-Length", "18"},
+	} {
 		seen := make(chan struct{})
 		b := newBench(t, settings{}, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", contentType)
+			w.Header().Set(fields[0], fields[1])
 			fmt.Fprint(w, "data: 1\n\n")
 			w.(http.Flusher).Flush()
 			select {
