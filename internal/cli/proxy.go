@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"net/url"
 	"time"
@@ -106,9 +107,10 @@ func oneRule(limit string, key, trusted []string) (*policyfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := policyfile.Parse("--limit and --key", text)
-	if err != nil {
-		return nil, misuse("", "%w", err)
+	f, err := policyfile.Parse("", text)
+	var faults policyfile.Errors
+	if errors.As(err, &faults) { // what is left is about the parts together; it has no place in a file
+		return nil, misuse("", "--key: %s", faults[0].Problem)
 	}
-	return f, nil
+	return f, err
 }
