@@ -3,10 +3,11 @@ package memory
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirhq/weir/bench/rounds"
 )
 
 // Row is what one limiter cost in one workload.
@@ -24,9 +25,9 @@ type Row struct {
 // every limiter has its turn within milliseconds of every other.
 const round = 4000
 
-// Compare runs the limiters in turn, rounds times each, with as many callers as
+// Compare runs the limiters in turn, n times each, with as many callers as
 // cores, and returns medians.
-func Compare(limiters []Limiter, w Workload, cores, rounds int) ([]Row, error) {
+func Compare(limiters []Limiter, w Workload, cores, n int) ([]Row, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	callers := newCallers(w.orders(cores))
 	defer callers.stop()
@@ -42,7 +43,7 @@ func Compare(limiters []Limiter, w Workload, cores, rounds int) ([]Row, error) {
 		rows[i] = Row{Workload: w.Name, Cores: cores, Limiter: l.Name}
 		rows[i].Allocs = callers.allocations(takes[i])
 	}
-	for range rounds {
+	for range n {
 		for i := range limiters {
 			samples[i] = append(samples[i], callers.round(takes[i]))
 		}
@@ -53,16 +54,9 @@ func Compare(limiters []Limiter, w Workload, cores, rounds int) ([]Row, error) {
 		}
 	}
 	for i := range rows {
-		rows[i].Ns = Median(samples[i])
+		rows[i].Ns = rounds.Median(samples[i])
 	}
 	return rows, nil
-}
-
-// Median returns the middle of samples, which it sorts.
-func Median(samples []float64) float64 {
-	slices.Sort(samples)
-	n := len(samples)
-	return (samples[(n-1)/2] + samples[n/2]) / 2
 }
 
 // callers are goroutines that charge together, round by round.

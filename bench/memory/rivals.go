@@ -27,19 +27,35 @@ type Limiter struct {
 	Open func(keys int) (Take, error)
 }
 
-// Every contestant gives a key perSecond units a second and burst at once: so
-// little that no balance is idle when its key comes by again, and so much that
-// nothing is refused.
+// Every contestant gives a key few units and a large burst: so little that no
+// balance is idle when its key comes by again, which would let Weir drop it, and
+// so much that nothing is refused.
 const (
 	perSecond = 10
 	burst     = 1_000_000_000
 )
 
+// limitFor is the limit among that many keys: one key alone comes by millions of
+// times a second, one of ten million once in a while.
+func limitFor(keys int) weir.Limit {
+	if keys == 1 {
+		return weir.PerSecond(perSecond).Burst(burst)
+	}
+	return weir.Per(1, time.Hour).Burst(50_000)
+}
+
+// The names that ratios are made of.
+const (
+	Weir      = "weir"
+	Floor     = "floor"
+	GoLimiter = "sethvargo/go-limiter"
+)
+
 // Limiters lists the contestants: Weir first, then the floor, then the rivals.
 var Limiters = []Limiter{
-	{"weir", openWeir},
-	{"floor", openFloor},
-	{"sethvargo/go-limiter", openGoLimiter},
+	{Weir, openWeir},
+	{Floor, openFloor},
+	{GoLimiter, openGoLimiter},
 	{"x/time/rate", openRate},
 	{"ulule/limiter", openUlule},
 	{"throttled", openThrottled},
@@ -47,17 +63,22 @@ var Limiters = []Limiter{
 }
 
 func openWeir(keys int) (Take, error) {
-	store := weir.NewMemory(weir.MemoryOptions{MaxBytes: int64(keys)*128 + 64<<20})
-	l, err := weir.New(weir.Options{Store: store})
+	l, err := weir.New(weir.Options{Store: weir.NewMemory(weir.MemoryOptions{MaxBytes: roomFor(keys)})})
 	if err != nil {
 		return nil, err
 	}
+	return takeFrom(l, limitFor(keys)), nil
+}
+
+// roomFor is so much that no balance has to give way.
+func roomFor(keys int) int64 { return int64(keys)*128 + 64<<20 }
+
+func takeFrom(l *weir.Limiter, limit weir.Limit) Take {
 	ctx := context.Background()
-	limit := weir.PerSecond(perSecond).Burst(burst)
 	return func(key string) bool {
 		d, err := l.Allow(ctx, key, limit)
 		return err == nil && d.Allowed
-	}, limit.Check()
+	}
 }
 
 func openGoLimiter(keys int) (Take, error) {
