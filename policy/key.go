@@ -43,8 +43,11 @@ func (r *rule) checkKey(field string, f *faults) {
 			r.routed = true
 		}
 	}
-	all := len(parts) == 1 && parts[0] == "all"
-	r.expose = r.Expose == ExposeYes || r.Expose == ExposeDefault && !all
+	// A switch may put a shadow rule in force, so that what shows is not asked of
+	// the mode the rule was written with.
+	enforced := r.Rule
+	enforced.Mode = Enforce
+	r.expose = enforced.Exposed()
 	// The parts are in the space, since a key holds only their values: a rule
 	// that counted by tenant and now counts by user must not go on with the
 	// balance of a tenant for a user of the same name.

@@ -77,6 +77,18 @@ const (
 	ExposeNo
 )
 
+// Exposed reports whether the rule's limit may be shown to callers: it decides,
+// and is not kept back.
+func (r *Rule) Exposed() bool {
+	switch {
+	case r.Mode != Enforce || r.Expose == ExposeNo:
+		return false
+	case r.Expose == ExposeYes:
+		return true
+	}
+	return len(r.Key) != 1 || r.Key[0].String() != "all"
+}
+
 // Mode says whether the rule decides.
 type Mode uint8
 

@@ -94,10 +94,12 @@ func last(path string) string {
 	return path[strings.LastIndexByte(head, '.')+1:]
 }
 
-// mark returns where a field stands, or what it would stand in.
-func (r *reader) mark(path string) mark {
+func (r *reader) mark(path string) mark { return placeOf(r.marks, path) }
+
+// placeOf returns where a field stands, or what it would stand in.
+func placeOf(marks map[string]mark, path string) mark {
 	for {
-		if m, ok := r.marks[path]; ok {
+		if m, ok := marks[path]; ok {
 			return m
 		}
 		i := strings.LastIndexAny(path, ".[")

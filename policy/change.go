@@ -1,0 +1,73 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirhq/weir"
+)
+
+// Changes says which balances start anew when p takes the place of old. What is
+// not named keeps its balances: a changed number, cost, condition or plan does
+// not touch them. Field is a place in p.
+func (p *Policy) Changes(old *Policy) []Finding {
+	var out []Finding
+	for i := range p.rules {
+		r := &p.rules[i]
+		field := fmt.Sprintf("limits[%d]", i)
+		at, ok := old.byName[r.Name]
+		if !ok {
+			out = append(out, Finding{field + ".name", fmt.Sprintf("rule %q is new, and so are its balances", r.Name)})
+			continue
+		}
+		was := &old.rules[at]
+		if was.space != r.space {
+			out = append(out, Finding{field + ".key", fmt.Sprintf("the balances of rule %q start anew: it counted by %s and now by %s", r.Name, partText(was), partText(r))})
+			continue
+		}
+		out = append(out, r.changes(was, field)...)
+	}
+	for i := range old.rules {
+		if name := old.rules[i].Name; !p.has(name) {
+			out = append(out, Finding{"limits", fmt.Sprintf("rule %q is gone; a rule of another name starts with balances of its own", name)})
+		}
+	}
+	return out
+}
+
+func (p *Policy) has(name string) bool { _, ok := p.byName[name]; return ok }
+
+func partText(r *rule) string {
+	parts := make([]string, len(r.Key))
+	for i, p := range r.Key {
+		parts[i] = p.String()
+	}
+	return strings.Join(parts, ", ")
+}
+
+// changes compares the limits that callers of the same plan get.
+func (r *rule) changes(was *rule, field string) []Finding {
+	var out []Finding
+	compare := func(before, now weir.Limit, who, field string) {
+		none := weir.Limit{}
+		if before == none || now == none || before.IsUnlimited() || now.IsUnlimited() || balanceOf(before) == balanceOf(now) {
+			return
+		}
+		out = append(out, Finding{field, fmt.Sprintf("the balances of rule %q%s start anew: %s and %s differ in algorithm, period or name", r.Name, who, before, now)})
+	}
+	compare(was.Limit, r.Limit, "", field+".limit")
+	for _, plan := range sortedKeys(r.Plans) {
+		before, ok := was.Plans[plan]
+		if !ok {
+			before = was.Limit
+		}
+		compare(before, r.Plans[plan], " for plan "+plan, field+".plans."+plan)
+	}
+	for _, plan := range sortedKeys(was.Plans) {
+		if _, ok := r.Plans[plan]; !ok {
+			compare(was.Plans[plan], r.Limit, " for plan "+plan, field+".plans")
+		}
+	}
+	compare(was.Try, r.Try, "'s try", field+".try")
+	return out
+}

@@ -1,0 +1,145 @@
+package policyfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirhq/weir/policy"
+)
+
+// Finding is something about a file that is allowed, and worth a look.
+type Finding struct {
+	File         string
+	Line, Column int
+	Text         string
+}
+
+// String returns FILE:LINE:COLUMN: text.
+func (f Finding) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Text)
+}
+
+// Check returns what is most likely not meant, in the order of the file.
+func (f *File) Check() []Finding {
+	var out []Finding
+	add := func(field, format string, args ...any) {
+		out = append(out, f.finding(field, fmt.Sprintf(format, args...)))
+	}
+	for _, finding := range f.Policy.Check() {
+		add(finding.Field, "%s", finding.Text)
+	}
+	f.checkCallers(add)
+	f.checkExempt(add)
+	if f.Store.URL == "memory" && f.MaxOvershoot > 0 {
+		add("max_overshoot", "max_overshoot does nothing with store: memory, where no decision makes a trip")
+	}
+	if f.Store.URL == "memory" && f.Events.RedisStream != "" {
+		add("events", "events go to a stream in Redis, and the store is memory")
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+	return out
+}
+
+func (f *File) finding(field, text string) Finding {
+	m := placeOf(f.marks, field)
+	return Finding{f.Name, m.line, m.column, text}
+}
+
+// checkCallers finds rules that hang on something that nobody can have.
+func (f *File) checkCallers(add func(field, format string, args ...any)) {
+	for i, r := range f.Policy.Rules() {
+		for j, part := range r.Key {
+			field := fmt.Sprintf("limits[%d].key[%d]", i, j)
+			switch name := strings.TrimPrefix(part.String(), "fold:"); {
+			case f.APIKeys.Header == "" && (name == "api_key" || name == "tenant" || name == "plan"):
+				add(field, "%s is always missing: the file has no api_keys", name)
+			case f.User.Header == "" && len(f.User.JWT.KeyFiles) == 0 && name == "user":
+				add(field, "user is always missing: the file has no user")
+			}
+		}
+	}
+	if f.APIKeys.Redis { // there may be plans and tenants that the file does not know
+		return
+	}
+	plans, tenants := f.known()
+	unknown := func(kind, name, field string, known []string) {
+		if slices.Contains(known, name) {
+			return
+		}
+		hint := ""
+		if near := nearest(name, known); near != "" {
+			hint = fmt.Sprintf("; did you mean %q?", near)
+		}
+		add(field, "%s %q is nobody's in this file%s", kind, clip(name), hint)
+	}
+	for i, r := range f.Policy.Rules() {
+		at := fmt.Sprintf("limits[%d]", i)
+		for plan := range r.Plans {
+			unknown("plan", plan, at+".plans."+plan, plans)
+		}
+		for side, c := range map[string]*policy.Conditions{".match": &r.Match, ".match.not": &r.Not} {
+			for j, plan := range c.Plans {
+				unknown("plan", plan, fmt.Sprintf("%s%s.plans[%d]", at, side, j), plans)
+			}
+			for j, tenant := range c.Tenants {
+				unknown("tenant", tenant, fmt.Sprintf("%s%s.tenants[%d]", at, side, j), tenants)
+			}
+		}
+	}
+}
+
+// known returns the plans and tenants that callers can have.
+func (f *File) known() (plans, tenants []string) {
+	for name, t := range f.Tenants {
+		tenants = append(tenants, name)
+		plans = append(plans, t.Plan)
+	}
+	for _, k := range f.APIKeys.Keys {
+		tenants = append(tenants, k.Tenant)
+		plans = append(plans, k.Plan)
+	}
+	for _, list := range []*[]string{&plans, &tenants} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return plans, tenants
+}
+
+// checkExempt finds exemptions that any caller can claim.
+func (f *File) checkExempt(add func(field, format string, args ...any)) {
+	for i, c := range f.source.Exempt {
+		if len(c.Headers) > 0 && len(c.IPs)+len(c.Tenants)+len(c.Plans) == 0 {
+			add(fmt.Sprintf("exempt[%d].headers", i), "anybody can send this header, and so be exempt; add ips, tenants or plans")
+		}
+	}
+}
+
+// Changes says what happens to balances when f takes the place of old.
+func (f *File) Changes(old *File) []Finding {
+	var out []Finding
+	for _, s := range []struct {
+		field   string
+		changed bool
+		text    string
+	}{
+		{"store", f.Store.URL != old.Store.URL, "all balances start anew in another store"},
+		{"key_prefix", f.KeyPrefix != old.KeyPrefix, "all balances start anew under another key_prefix"},
+		{"key_secret_file", f.KeySecretFile != old.KeySecretFile, "all balances start anew if the secret is another one"},
+		{"client_ip", f.ClientIP.IPv4Prefix != old.ClientIP.IPv4Prefix || f.ClientIP.IPv6Prefix != old.ClientIP.IPv6Prefix,
+			"balances by ip start anew: addresses are cut to other prefixes"},
+	} {
+		if s.changed {
+			out = append(out, f.finding(s.field, s.text))
+		}
+	}
+	for _, c := range f.Policy.Changes(old.Policy) {
+		out = append(out, f.finding(c.Field, c.Text))
+	}
+	return out
+}
