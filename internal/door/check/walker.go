@@ -36,17 +36,22 @@ func newWalker(text []byte) (*walker, error) {
 	if !utf8.Valid(text) {
 		return nil, &weir.InputError{Problem: "the body is not valid UTF-8"}
 	}
-	var value json.RawMessage
-	if err := json.Unmarshal(text, &value); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return nil, &weir.InputError{Problem: fmt.Sprintf("the body is not one JSON value: %s at byte %d", syntax, syntax.Offset)}
-		}
-		return nil, &weir.InputError{Problem: "the body is not one JSON value: " + err.Error()}
+	if !json.Valid(text) {
+		return nil, &weir.InputError{Problem: "the body is not one JSON value" + syntaxFault(text)}
 	}
 	w := &walker{text: text}
 	w.space()
 	return w, nil
+}
+
+// syntaxFault says what is wrong with text, which is not valid.
+func syntaxFault(text []byte) string {
+	var value json.RawMessage
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(text, &value); errors.As(err, &syntax) {
+		return fmt.Sprintf(": %s at byte %d", syntax, syntax.Offset)
+	}
+	return ""
 }
 
 // wrong returns the error that the value here is something else.
