@@ -1,0 +1,161 @@
+package policyfile
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func parse(t *testing.T, text string) *File {
+	t.Helper()
+	f, err := Parse("p.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func findings(list []Finding) []string {
+	var out []string
+	for _, f := range list {
+		out = append(out, f.String())
+	}
+	return out
+}
+
+// expect compares lines with patterns that begin them; ~ in a pattern stands for
+// anything.
+func expect(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d lines, want %d:\n%s", what, len(got), len(want), strings.Join(got, "\n"))
+		return
+	}
+	for i := range want {
+		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(want[i]), "~", ".*")
+		if !regexp.MustCompile(pattern).MatchString(got[i]) {
+			t.Errorf("%s: line %d\n got %s\nwant %s", what, i, got[i], want[i])
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	rule := func(body string) string { return "limits:\n  - name: r\n" + body }
+	for _, c := range []struct {
+		what, text string
+		want       []string
+	}{
+		{"nothing", rule("    key: [ip]\n    limit: 10/s burst=20\n"), nil},
+		{"caller-chosen", rule("    key: [\"header:X-Id\", host]\n    limit: 10/s burst=20\n"),
+			[]string{`p.yaml:3:10: rule "r" counts by header:X-Id and host alone, which the caller chooses`}},
+		{"caller-chosen beside route", rule("    match: {paths: [/a]}\n    key: [route, \"cookie:c\"]\n    limit: 10/s burst=20\n"),
+			[]string{`p.yaml:4:10: rule "r" counts by cookie:c alone`}},
+		{"chosen beside what is not", rule("    key: [ip, \"header:X-Id\"]\n    limit: 10/s burst=20\n"), nil},
+		{"everybody on a route", rule("    match: {paths: [/a]}\n    key: [route]\n    limit: 10/s burst=20\n"), nil},
+		{"route without paths", rule("    key: [ip, route]\n    limit: 10/s burst=20\n"),
+			[]string{`p.yaml:3:10: rule "r" counts by route and has no match.paths`}},
+		{"log", rule("    key: [ip]\n    limit: 1000/2h algorithm=sliding_log\n"),
+			[]string{`p.yaml:4:12: a sliding_log over 2h keeps every charge that long, up to 32 kB a caller`}},
+		{"log of an hour", rule("    key: [ip]\n    limit: 1000/h algorithm=sliding_log\n"), nil},
+		{"bursts, once", rule("    key: [ip]\n    limit: 10/s\n    plans: {a: 5/min burst=5, b: 100/h, c: 10/s burst=11, d: 0/s}\ntenants: {x: {plan: a}, y: {plan: b}, z: {plan: c}, w: {plan: d}}\napi_keys: {header: K, keys: {k1: {tenant: x}}}\n"),
+			[]string{`p.yaml:4:12: the burst equals the rate in r (10/s) and r a (5/min): ~2 to 3 times`}},
+		{"slots", "limits:\n  - {name: a, key: [ip], limit: 1/h}\n  - {name: b, key: [ip, path], limit: 1/h}\n  - {name: c, key: [all], limit: 1/h}\n",
+			[]string{`p.yaml:2:3: one request may be charged by ip (a and b) and by all (c): in a Redis Cluster`}},
+		{"no slots: one group", "limits:\n  - {name: a, key: [ip], limit: 1/h}\n  - {name: b, key: [ip, path], limit: 1/h}\n", nil},
+		{"no slots: never together", "limits:\n  - {name: a, match: {paths: [/a/**]}, key: [ip], limit: 1/h}\n  - {name: b, match: {paths: [/b]}, key: [all], limit: 1/h}\n", nil},
+		{"nobody has it", rule("    key: [tenant, \"fold:user\"]\n    limit: 1/h\n"),
+			[]string{"p.yaml:3:11: tenant is always missing: the file has no api_keys", "p.yaml:3:19: user is always missing"}},
+		{"unknown plan", rule("    key: [tenant]\n    match: {tenants: [acme, beta], not: {plans: [fre]}}\n    limit: 1/h\n    plans: {pros: 2/h}\n") + "tenants: {acme: {plan: pro}}\napi_keys: {header: K, keys: {k1: {tenant: acme, plan: free}}}\n",
+			[]string{`p.yaml:4:29: tenant "beta" is nobody's in this file`, `p.yaml:4:50: plan "fre" is nobody's in this file; did you mean "free"?`, `p.yaml:6:13: plan "pros" is nobody's in this file; did you mean "pro"?`}},
+		{"redis may know it", rule("    key: [tenant]\n    limit: 1/h\n    plans: {pros: 2/h}\n") + "api_keys: {header: K, redis: true}\n", nil},
+		{"exempt by header", "exempt: [{headers: {X-Probe: \"*\"}}, {headers: {X-Probe: \"*\"}, ips: [192.0.2.1]}]\n",
+			[]string{"p.yaml:1:20: anybody can send this header"}},
+		{"memory", "max_overshoot: 1%\nevents: {redis_stream: s}\n", []string{"p.yaml:1:16: max_overshoot does nothing", "p.yaml:2:9: events go to"}},
+	} {
+		expect(t, c.what, findings(parse(t, c.text).Check()), c.want...)
+	}
+}
+
+func TestChanges(t *testing.T) {
+	before := parse(t, `
+limits:
+  - {name: same, key: [ip], limit: 1/h, plans: {a: 1/h, b: 1/h}}
+  - {name: key, key: [ip], limit: 1/h}
+  - {name: algorithm, key: [ip], limit: 1/h, plans: {a: 1/s}, try: 2/h}
+  - {name: gone, key: [ip], limit: 1/h}
+`)
+	after := parse(t, `
+key_prefix: other
+client_ip: {ipv6_prefix: 56}
+limits:
+  - {name: same, match: {paths: [/x]}, key: [ip], limit: 9/h burst=20, plans: {a: 3/h, c: 7/h}, cost: 5, mode: shadow}
+  - {name: key, key: [ip, path], limit: 1/h}
+  - {name: algorithm, key: [ip], limit: 1/h algorithm=fixed_window, plans: {a: 1/min}, try: 2/min}
+  - {name: new, key: [ip], limit: 1/h}
+`)
+	expect(t, "changes", findings(after.Changes(before)),
+		"p.yaml:2:13: all balances start anew under another key_prefix",
+		"p.yaml:3:12: balances by ip start anew",
+		`p.yaml:6:22: the balances of rule "key" start anew: it counted by ip and now by ip, path`,
+		`p.yaml:7:41: the balances of rule "algorithm" start anew: 1/h and 1/h algorithm=fixed_window differ`,
+		`p.yaml:7:77: the balances of rule "algorithm" for plan a start anew: 1/s and 1/min`,
+		`p.yaml:7:93: the balances of rule "algorithm"'s try start anew: 2/h and 2/min`,
+		`p.yaml:8:12: rule "new" is new`,
+		`p.yaml:5:3: rule "gone" is gone`,
+	)
+	expect(t, "no changes", findings(before.Changes(before)))
+}
+
+func TestSample(t *testing.T) {
+	f := parse(t, string(Sample()))
+	// What the sample shows commented out must be right as well: every line that
+	// is a setting, with its mark taken off.
+	var live strings.Builder
+	for line := range strings.Lines(string(Sample())) {
+		if regexp.MustCompile(`^ *# [a-z_]+:(\s|$)`).MatchString(line) && !strings.Contains(line, "file:") && !strings.Contains(line, "jwt:") {
+			line = strings.Replace(line, "# ", "", 1)
+		}
+		live.WriteString(line)
+	}
+	text := live.String()
+	if _, err := Parse("sample", []byte(text)); err != nil {
+		t.Errorf("with its settings in force the sample is wrong: %v", err)
+	}
+	for _, example := range []string{"\nevents:", "\n      hosts:", "\n      not:", "\n      headers:", "\n  redis: true"} {
+		if !strings.Contains(text, example) {
+			t.Errorf("the sample does not show %q", example)
+		}
+	}
+	for _, field := range newReader("", "").fields(defaults("")) {
+		if !strings.Contains(string(Sample()), field.name+":") {
+			t.Errorf("the sample does not show %s", field.name)
+		}
+	}
+	for _, what := range findings(f.Check()) {
+		if !strings.Contains(what, "Redis Cluster") {
+			t.Errorf("the sample is found fault with: %s", what)
+		}
+	}
+	var figures []string
+	for _, figure := range f.Policy.Figures() {
+		figures = append(figures, figure.String())
+	}
+	expect(t, "figures", figures,
+		"login: 5/min algorithm=sliding_window on_store_failure=closed admits at most 9 in any min; a caller takes up to 46 bytes (in Redis about 200 bytes), 100,000 callers 4600 kB (20 MB)",
+		"per-tenant: 60/min burst=120 admits at most 180 in any min;", "per-tenant free: 10/s burst=20 admits at most 30 in any s;", "per-tenant pro: 20/s burst=200 admits at most 220 in any s;",
+		"everyone: 5000/s burst=10000 admits at most 15000 in any s; one balance for everybody", "everyone try: 4000/s burst=8000 admits at most 12000 in any s; one")
+}
+
+func TestDocs(t *testing.T) {
+	docs := parse(t, string(Sample())).Docs()
+	golden(t, "testdata/docs.md", docs.Markdown())
+	text, err := json.MarshalIndent(docs, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/docs.json", string(text)+"\n")
+	if strings.Contains(string(text), "everyone") {
+		t.Error("a limit that does not decide is shown to the users of the API")
+	}
+}
