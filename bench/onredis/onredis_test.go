@@ -1,0 +1,75 @@
+package onredis
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/loadgen"
+	"github.com/weirhq/weir/internal/testredis"
+)
+
+// The short form of the report: what is counted holds on a busy machine too, and
+// the ratio has a wide margin.
+func TestEveryLimiterAsksRedis(t *testing.T) {
+	server := testredis.Start(t)
+	load := loadgen.Load{Clients: 64, Keys: 1000, Duration: 400 * time.Millisecond}
+	rows, err := Compare(t.Context(), server.Addr, Limiters, load, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := make(map[string]Row)
+	for _, r := range rows {
+		by[r.Limiter] = r
+		if r.PerSecond == 0 || r.Errors > 0 || r.P50 <= 0 || r.P99 < r.P50 || r.CPU <= 0 {
+			t.Errorf("nothing to compare: %+v", r)
+		}
+		// One command at least for each check: nobody answers by himself. Weir
+		// shares the reading, and writes each balance once for the checks on it
+		// that came together.
+		if least := 1.0; r.Limiter != Weir && r.Commands < least {
+			t.Errorf("%s: %.2f commands a check", r.Limiter, r.Commands)
+		}
+	}
+	weir, rival := by[Weir], by[RedisRate]
+	if weir.Commands > 2 {
+		t.Errorf("weir: %.2f commands a check, want little more than one write", weir.Commands)
+	}
+	if weir.CPU > rival.CPU {
+		t.Errorf("weir costs Redis %.1f µs a check, redis_rate %.1f", weir.CPU, rival.CPU)
+	}
+}
+
+// Each check is charged by Redis: what the callers count as admitted is what the
+// balance lacks.
+func TestWeirIsStrict(t *testing.T) {
+	server := testredis.Start(t)
+	check, end, err := Limiters[0].Open(server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := check()
+	for range 100 {
+		if allowed, err := one(t.Context(), "key"); err != nil || !allowed {
+			t.Fatal("refused", err)
+		}
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one(context.Background(), "key"); err == nil {
+		t.Error("a closed limiter decides")
+	}
+}
+
+func TestScheduledIsOnSchedule(t *testing.T) {
+	server := testredis.Start(t)
+	load := Scheduled(2000, 500*time.Millisecond)
+	rows, err := Compare(t.Context(), server.Addr, OnSchedule[:1], load, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := rows[0].PerSecond; got > 2000 {
+		t.Errorf("%.0f checks a second on a schedule of 2000", got)
+	}
+}
