@@ -19,7 +19,12 @@ func ExampleStack() {
 		fmt.Println(err) // a URL that makes no sense, or refused credentials; a Redis that is away is none
 		return
 	}
-	l, err := weir.New(weir.Options{Store: layer.Stack(store, layer.Options{})})
+	layers, err := layer.Stack(store, layer.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	l, err := weir.New(weir.Options{Store: layers})
 	if err != nil {
 		fmt.Println(err)
 		return

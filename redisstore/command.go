@@ -48,7 +48,7 @@ func (s *Store) ask(ctx context.Context, c *weir.Charge, args ...string) (rest r
 		return rest, se
 	}
 	key := s.keys.balance(c)
-	reply, err := s.run(ctx, commandText, []string{key, ledger(key)}, args)
+	reply, err := s.run(ctx, commandText, []string{key, beside(key, 'g'), beside(key, 'o')}, args)
 	if err != nil {
 		if text, ok := refusal(err); ok {
 			return rest, replyError(text)
@@ -75,16 +75,8 @@ func (s *Store) refund(ctx context.Context, c *weir.Charge) error {
 	if units < 1 || q.N == 0 {
 		return nil
 	}
-	bal := weir.Balance{Charge: c, Quota: q, Cost: min(units, q.Most())}
-	if q.Kind.Bucket() {
-		bal.Debit = q.Debit(bal.Cost)
-	}
-	var enc request
-	var p part
-	enc.quota(&p, &bal, s.line(s.keys.group(c)).expected())
-	id := binary.BigEndian.AppendUint64(nil, r.ID)
-	in, err := s.ask(ctx, c, "refund", string(id), formatInt(r.At), formatInt(r.Due), formatInt(r.Phase),
-		formatInt(units), string(append(appendArray(nil, p.ints), enc.body...)))
+	in, err := s.ask(ctx, c, "refund", receiptID(r), formatInt(r.At), formatInt(r.Due), formatInt(r.Phase),
+		formatInt(units), s.encodeQuota(c, q, units))
 	if err != nil {
 		return err
 	}
@@ -98,5 +90,19 @@ func (s *Store) refund(ctx context.Context, c *weir.Charge) error {
 	}
 	return in.err
 }
+
+// encodeQuota encodes c's quota q and the spans of units for the command script.
+func (s *Store) encodeQuota(c *weir.Charge, q algo.Quota, units int64) string {
+	bal := weir.Balance{Charge: c, Quota: q, Cost: min(units, q.Most())}
+	if q.Kind.Bucket() {
+		bal.Debit = q.Debit(bal.Cost)
+	}
+	var enc request
+	var p part
+	enc.quota(&p, &bal, s.line(s.keys.group(c)).expected())
+	return string(append(appendArray(nil, p.ints), enc.body...))
+}
+
+func receiptID(r *weir.Receipt) string { return string(binary.BigEndian.AppendUint64(nil, r.ID)) }
 
 func formatInt(n int64) string { return strconv.FormatInt(n, 10) }

@@ -81,11 +81,11 @@ func (k *keyer) balance(c *weir.Charge) string {
 	return string(b)
 }
 
-// ledger returns the key of the ledger beside a balance: the same with a kind of
-// its own.
-func ledger(balance string) string {
+// beside returns the key of what is kept beside a balance: the same with a kind
+// of its own, g for its ledger of refunds and o for its loans.
+func beside(balance string, kind byte) string {
 	head, rest, _ := strings.Cut(balance, "}:") // the prefix holds no brace
-	return head + "}:g" + rest
+	return head + "}:" + string(kind) + rest
 }
 
 // mark returns the key that keeps the fingerprint: one for a server, one for each

@@ -16,6 +16,7 @@ import (
 	"github.com/weirhq/weir/headers"
 	"github.com/weirhq/weir/internal/door/check"
 	"github.com/weirhq/weir/layer"
+	"github.com/weirhq/weir/redisstore"
 )
 
 // Core is one engine: what doors stand in front of. It is safe for concurrent
@@ -56,11 +57,15 @@ func (o observers) Observe(ctx context.Context, e weir.Event) {
 
 // openCore opens the store and puts r in force.
 func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logger) (*Core, error) {
+	s.Notify = func(h redisstore.Health) { tellHealth(log, h) }
 	store, err := OpenStore(s)
 	if err != nil {
 		return nil, err
 	}
-	layers := layer.Stack(store, layer.Options{})
+	layers, err := layer.Stack(store, layer.Options{Overshoot: s.Overshoot})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
 	options := weir.Options{Store: layers}
 	if len(watchers) > 0 {
 		options.Observer = observers(watchers)
@@ -83,6 +88,15 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	c.Gate.Observe(options.Observer)
 	c.enforce(r)
 	return c, nil
+}
+
+// tellHealth writes one line when the store goes away and one when it is back.
+func tellHealth(log *slog.Logger, h redisstore.Health) {
+	if h.Up {
+		log.Info("the store decides again")
+		return
+	}
+	log.Warn("the store is away: limits give their stated answers until it is back", "kind", h.Kind)
 }
 
 // Close closes the limiter and the store.

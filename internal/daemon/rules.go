@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/weirhq/weir/headers"
 	"github.com/weirhq/weir/identity"
+	"github.com/weirhq/weir/identity/jwt"
 	"github.com/weirhq/weir/policy"
 	"github.com/weirhq/weir/policy/policyfile"
 )
@@ -21,9 +23,12 @@ type rules struct {
 func newRules(f *policyfile.File, log *slog.Logger) (*rules, error) {
 	r := &rules{}
 	config, shape := identity.Config{}, headers.Options{}
+	var err error
 	if f != nil {
 		r.policy = f.Policy
-		config = identityOf(f)
+		if config, err = identityOf(f); err != nil {
+			return nil, &PolicyError{err}
+		}
 		shape = shapeOf(f)
 		for _, name := range []string{config.ClientIP.Header, config.User.Header} {
 			if name != "" {
@@ -38,7 +43,6 @@ func newRules(f *policyfile.File, log *slog.Logger) (*rules, error) {
 		log.Warn("a forwarding header from a peer that is not trusted is ignored; name the peer in client_ip.trusted_proxies if it is yours",
 			"peer", d.Peer.String(), "header", d.Header)
 	}
-	var err error
 	if r.resolver, err = identity.NewResolver(config); err != nil {
 		return nil, err
 	}
@@ -48,13 +52,31 @@ func newRules(f *policyfile.File, log *slog.Logger) (*rules, error) {
 	return r, nil
 }
 
-func identityOf(f *policyfile.File) identity.Config {
-	return identity.Config{
+// PolicyError is a policy file that is right by itself and names something that
+// is not.
+type PolicyError struct{ Err error }
+
+// Error returns the cause's text.
+func (e *PolicyError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *PolicyError) Unwrap() error { return e.Err }
+
+func identityOf(f *policyfile.File) (identity.Config, error) {
+	c := identity.Config{
 		ClientIP: f.ClientIP,
 		APIKeys:  identity.APIKeys{Header: f.APIKeys.Header, Keys: f.APIKeys.Keys},
 		Tenants:  f.Tenants,
-		User:     identity.User{Header: f.User.Header},
+		User:     identity.User{Header: f.User.Header, TokenHeader: f.User.JWT.Header},
 	}
+	if t := f.User.JWT; len(t.KeyFiles) > 0 {
+		v, err := jwt.New(jwt.Options{KeyFiles: t.KeyFiles, Issuer: t.Issuer, Audience: t.Audience, Claim: t.Claim, Leeway: t.Leeway})
+		if err != nil {
+			return c, fmt.Errorf("%s: user.jwt: %w", f.Name, err)
+		}
+		c.User.Verifier = v
+	}
+	return c, nil
 }
 
 func shapeOf(f *policyfile.File) headers.Options {
@@ -90,8 +112,6 @@ func unheeded(f *policyfile.File) (names []string) {
 		set  bool
 	}{
 		{"api_keys.redis", f.APIKeys.Redis},
-		{"user.jwt", len(f.User.JWT.KeyFiles) > 0},
-		{"max_overshoot", f.MaxOvershoot > 0},
 		{"events", f.Events.RedisStream != ""},
 	} {
 		if s.set {

@@ -21,6 +21,10 @@ type StoreConfig struct {
 	Secret  []byte // HMAC key for stored keys, or nil
 	Timeout time.Duration
 	Conn    redisconn.Settings
+	// Overshoot is max_overshoot in millionths; 0 has no leases.
+	Overshoot int64
+	// Notify is told when a shared store goes away and when it is back, or nil.
+	Notify func(redisstore.Health)
 }
 
 const memory = "memory"
@@ -35,7 +39,7 @@ func OpenStore(c StoreConfig) (weir.Store, error) {
 		return weir.NewMemory(weir.MemoryOptions{}), nil
 	}
 	store, err := redisstore.Open(c.URL, redisstore.Options{
-		Prefix: c.Prefix, Secret: c.Secret, Timeout: c.Timeout, Conn: c.Conn,
+		Prefix: c.Prefix, Secret: c.Secret, Timeout: c.Timeout, Conn: c.Conn, Notify: c.Notify,
 	})
 	if err != nil {
 		return nil, &StoreError{err}
@@ -56,6 +60,7 @@ func (e *StoreError) Unwrap() error { return e.Err }
 // StoreOf returns what a policy file says of the store.
 func StoreOf(f *policyfile.File) (StoreConfig, error) {
 	c := StoreConfig{URL: f.Store.URL, Prefix: f.KeyPrefix, Timeout: f.DecisionTimeout}
+	c.Overshoot = f.MaxOvershoot.Of(1_000_000)
 	c.Conn = redisconn.Settings{Username: f.Store.Username, Connections: f.Store.Connections}
 	if f.KeySecretFile != "" {
 		secret, err := readSecret(f.KeySecretFile)

@@ -1,5 +1,5 @@
--- Refund, reset and block, for one balance. KEYS[1] is the balance, KEYS[2] its
--- ledger: what was refunded on it, so that each receipt is good once, later
+-- Refund, reset, block, lend and return, for one balance. KEYS[1] is the balance,
+-- KEYS[3] what is lent out of it (see below), KEYS[2] its ledger: what was refunded on it, so that each receipt is good once, later
 -- refunds know how far earlier ones pulled a bucket forward, and receipts from
 -- before a reset are void (package weir argues it where the memory store does
 -- the same). A ledger outlives its balance:
@@ -18,7 +18,7 @@ local verb = ARGV[1]
 read()
 local s = state(1)
 if s.bad then return cmsgpack.pack({now, s.bad}) end
-if wrong[2] then return cmsgpack.pack({now, 'wrong_type'}) end
+if wrong[2] or wrong[3] then return cmsgpack.pack({now, 'wrong_type'}) end
 
 local ledger = {until_ = 0, reset = 0, refunds = ''}
 do
@@ -83,17 +83,85 @@ if verb == 'block' then
   return cmsgpack.pack({now, false})
 end
 
--- refund: the receipt is id at due phase; units may come back.
+-- quota reads what ARGV[i] asks, as 5_take.lua lays it out.
+local function quota(i)
+  local args = cmsgpack.unpack(ARGV[i])
+  local q = {kind = args[1] - 1, n = args[2], period = args[3], cost = args[4]}
+  if q.kind == TOKEN or q.kind == LEAKY then
+    q.cap, q.cost_us, q.cost_phase, q.cap_us, q.cap_phase = args[5], args[6], args[7], args[8], args[9]
+  elseif q.kind == FIXED and args[5] > 0 then
+    q.edges = {}
+    for e = 1, args[5] do q.edges[e] = args[5 + e] end
+  end
+  return q
+end
+
+-- Loans: units debited here and spent by an instance for a short while. The sum
+-- of those out is what admissions may at most run ahead in a window, so it is
+-- bounded here, where all instances meet:
+--
+--   o  then per loan: id(8) units(4) until(7)
+--
+-- A loan of an instance that died is spent as far as the balance knows, and
+-- leaves the sum when its time is up.
+
+local LOAN = 19
+
+-- loans returns those still out but for the one of id, and their sum.
+local function loans(id)
+  local v, kept, out = values[3], {}, 0
+  if v and byte(v) == 111 and (#v - 1) % LOAN == 0 then
+    for i = 2, #v, LOAN do
+      local units, till = unpack_('>I4I7', v, i + 8)
+      if till > now and sub(v, i, i + 7) ~= id then
+        kept[#kept + 1] = sub(v, i, i + LOAN - 1)
+        out = out + units
+      end
+    end
+  end
+  return kept, out
+end
+
+local function keep_loans(kept, life)
+  if #kept == 0 then return redis.call('DEL', KEYS[3]) end
+  redis.call('SET', KEYS[3], 'o' .. table.concat(kept), 'PX', floor(life / 1000) + 10000)
+end
+
+-- lend: id, the units asked for, the most that may be out, how long in µs, quota.
+if verb == 'lend' then
+  local id, most, life = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
+  local q = quota(6)
+  local kept, out = loans(id)
+  local units = math.min(tonumber(ARGV[3]), most - out)
+  local v = {}
+  while units >= 2 do
+    q.cost = units
+    if q.cap then
+      local d2, d1, d0 = multiply(units, q.period)
+      q.cost_us, q.cost_phase = divide(d2, d1, d0, q.n)
+    end
+    judge(v, s, q, 0)
+    if v.lost then return cmsgpack.pack({now, 'AGAIN'}) end
+    if v.fits or v.stepped or v.blocked then break end
+    units = floor(units / 2)
+  end
+  if units < 2 or not v.fits or v.stepped then return cmsgpack.pack({now, false, 0}) end
+  if v.stop then life = math.min(life, v.stop - now) end -- no loan outlives its period
+  charge(1, v, s, q)
+  local failed = flush()
+  if failed then return cmsgpack.pack({now, failed}) end
+  kept[#kept + 1] = id .. pack('>I4I7', units, now + life)
+  keep_loans(kept, life)
+  if q.cap then return cmsgpack.pack({now, false, units, life, v.at, v.full, v.phase}) end
+  return cmsgpack.pack({now, false, units, life, v.at, v.start, v.stop, v.prev, v.cur})
+end
+
+-- refund and return: the receipt is id at due phase; units may come back.
 local id = ARGV[2]
 local at, due, phase, units = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local args, p = cmsgpack.unpack(ARGV[7]), 0
-local q = {kind = args[1] - 1, n = args[2], period = args[3], cost = 0}
-if q.kind == TOKEN or q.kind == LEAKY then -- the spans are those of the units
-  q.cap, q.cost_us, q.cost_phase, q.cap_us, q.cap_phase = args[5], args[6], args[7], args[8], args[9]
-elseif q.kind == FIXED and args[5] > 0 then
-  q.edges = {}
-  for e = 1, args[5] do q.edges[e] = args[5 + e] end
-end
+local q = quota(7) -- the spans are those of the units
+q.cost = 0
+if verb == 'return' and values[3] then keep_loans((loans(id)), 1000000) end
 
 local nothing = cmsgpack.pack({now, false, 0, 0})
 if ledger.reset > 0 and at <= ledger.reset or #ledger.refunds >= MAX_REFUNDS * LEDGER_ENTRY then

@@ -1,0 +1,143 @@
+package lease
+
+import (
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+)
+
+// account is one key that is watched. Its shard's mutex guards it.
+type account struct {
+	charge weir.Charge // with a key of its own: the caller's may be reused
+	quota  algo.Quota
+	most   int64 // units that may be out, over all instances
+
+	since  time.Duration // start of the beat that is counted
+	takes  int           // in it
+	units  int64         // asked for in it
+	demand int64         // units asked for in the last whole beat
+
+	loan  loan          // spent from
+	next  loan          // spent from when loan is used up
+	over  []loan        // to be given back
+	asked bool          // the lender has been told
+	dry   time.Duration // nothing to lend until then
+}
+
+// loan is a block of units. The zero loan has none.
+type loan struct {
+	receipt weir.Receipt
+	left    int64         // units not spent
+	granted time.Duration // before it was asked for, so it ends early and never late
+	until   time.Duration
+	after   algo.View // the balance with the whole loan spent
+	running algo.View // the balance as units are spent
+}
+
+// watch begins to count a key. Of a full shard the key that is asked for least
+// gives way, if nothing of it is lent.
+func (s *shard) watch(p print, bal *weir.Balance, most int64, now time.Duration) {
+	if len(s.accounts) >= accounts {
+		var coldest print
+		least := int64(1<<63 - 1)
+		for q, a := range s.accounts {
+			if a.idle() && a.heat(now) < least {
+				coldest, least = q, a.heat(now)
+			}
+		}
+		if least == 1<<63-1 {
+			return
+		}
+		delete(s.accounts, coldest)
+	}
+	a := &account{charge: *bal.Charge, quota: bal.Quota, most: most, since: now, takes: 1, units: bal.Cost}
+	a.charge.Key = strings.Clone(a.charge.Key)
+	a.charge.Space, a.charge.Group = strings.Clone(a.charge.Space), strings.Clone(a.charge.Group)
+	s.accounts[p] = a
+}
+
+// idle reports whether nothing of the key is lent or about to be.
+func (a *account) idle() bool {
+	return !a.asked && a.loan.left == 0 && a.next.left == 0 && len(a.over) == 0
+}
+
+// heat is how much the key is asked for.
+func (a *account) heat(now time.Duration) int64 {
+	if now-a.since > 10*beat {
+		return 0
+	}
+	return max(a.demand, a.units)
+}
+
+// tally counts a take and reports whether the lender should be told that the key
+// wants a loan: it is hot, and less than half of a loan is left.
+func (a *account) tally(now time.Duration, cost int64, hot int) (wants bool) {
+	if now-a.since >= beat {
+		a.demand = a.units
+		if now-a.since >= 2*beat {
+			a.demand = 0
+		}
+		a.since, a.takes, a.units = now, 0, 0
+	}
+	a.takes++
+	a.units += cost
+	if a.asked || now < a.dry || a.takes < hot && a.demand < int64(hot) {
+		return false
+	}
+	if a.next.left > 0 || a.loan.left > a.loan.receipt.Cost/2 && now < a.loan.until-a.life()/2 {
+		return false
+	}
+	a.asked = true
+	return true
+}
+
+// life is how long a loan of the key may last.
+func (a *account) life() time.Duration {
+	return min(time.Duration(a.quota.Period)*time.Microsecond/10, longest)
+}
+
+// ready reports whether cost can be spent at now, after moving on to the next
+// loan where that is needed.
+func (a *account) ready(cost int64, now time.Duration) bool {
+	for range 2 {
+		if a.loan.left >= cost && now < a.loan.until {
+			return true
+		}
+		if a.next.left == 0 {
+			return false
+		}
+		a.retire()
+	}
+	return false
+}
+
+// retire puts the current loan aside to be given back and moves on to the next.
+func (a *account) retire() {
+	if a.loan.receipt.ID != 0 {
+		a.over = append(a.over, a.loan)
+	}
+	a.loan, a.next = a.next, loan{}
+}
+
+// spend takes bal's cost from the loan, which is ready, and writes the answer
+// into bal. The answer's numbers count the whole loan as spent; the view that is
+// returned is for receipts, in which each charge has its own stretch of time, as
+// if charged one by one.
+func (a *account) spend(bal *weir.Balance, now time.Duration) algo.View {
+	loan := &a.loan
+	loan.left -= bal.Cost
+	bal.View = loan.after
+	v := &bal.View
+	v.Now += (now - loan.granted).Microseconds()
+	v.At = max(v.At, v.Now)
+	if v.Full < v.At {
+		v.Full, v.Phase = v.At, 0
+	}
+	bal.Fits, bal.Debited, bal.Blocked, bal.Delay = true, true, 0, 0
+	if a.quota.Kind.Bucket() {
+		a.quota.ChargeBucket(&loan.running, &bal.Debit)
+	}
+	return loan.running
+}

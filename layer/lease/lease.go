@@ -1,0 +1,273 @@
+// Package lease lets an instance spend a hot key's units by itself.
+//
+// One key that everybody asks about costs the store one answer a check. Here an
+// instance borrows a block of units: they are debited in the store first, then
+// spent from memory, and what is left goes back when the loan's time is up.
+//
+//	take ─▶ is the key hot? ─ no ─▶ store
+//	           └ yes ─▶ a loan with units left ─▶ spend, answer
+//	                     └ none, or not enough ─▶ store   (and the lender is told)
+//	lender (one goroutine): borrows before a loan runs out, returns what is over
+//
+// What it costs. Nothing is admitted that was not debited, so over any long time
+// exactly the limit is admitted. But units debited in one window may be spent in
+// the next, so a window may see as much more as loans were out when it began.
+// The store bounds their sum, over all instances, to max_overshoot of the
+// capacity, and a loan lasts for at most a tenth of the period, and a second, and
+// never beyond its window. Two units are the least that is lent: a limit whose
+// bound is below that has no loans. An instance that dies loses what it had
+// borrowed; nothing is given twice.
+//
+// While units are lent, the store and the answers here count them as spent:
+// remaining is a lower bound.
+//
+// Token buckets and the two window counters are lent. A leaky bucket's delay and
+// a log's entries are each caller's own.
+//
+// Lock rule: a shard's mutex guards its accounts; the lender never holds it while
+// it talks to the store.
+package lease
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+)
+
+// Lender is what a store must be able to do.
+type Lender interface {
+	weir.Store
+	// Lend debits up to units on c's balance, if the loans out stay within most,
+	// and writes what Return wants back into c.Receipt.
+	Lend(ctx context.Context, c *weir.Charge, units, most int64, life time.Duration) (granted int64, until time.Duration, v algo.View, err error)
+	// Return ends the loan of c.Receipt and gives units of it back.
+	Return(ctx context.Context, c *weir.Charge, units int64) error
+}
+
+// Options configures New.
+type Options struct {
+	// Overshoot bounds the loans out on a key, in millionths of its capacity:
+	// 10,000 is 1 %. At least 1.
+	Overshoot int64
+	// Hot is how many takes in a tenth of a second make a key hot, 32 if 0.
+	Hot int
+	// Now replaces the monotonic clock in tests.
+	Now func() time.Duration
+}
+
+const (
+	source    = "lease"
+	shards    = 64
+	accounts  = 64 // per shard: keys watched or lent at a time
+	beat      = 100 * time.Millisecond
+	longest   = time.Second
+	leastLoan = 2
+
+	defaultHot = 32
+)
+
+// Leases is a weir.Store in front of a Lender. It is safe for concurrent use.
+type Leases struct {
+	store     Lender
+	overshoot int64
+	hot       int
+	now       func() time.Duration
+	seed      maphash.Seed
+	shards    [shards]shard
+	wishes    chan print // keys that want a loan
+	stop      chan struct{}
+	lender    sync.WaitGroup
+	closing   sync.Once
+	stats     counters
+}
+
+type counters struct{ spent, borrowed, returned, out, peak atomic.Int64 }
+
+// Stats counts units.
+type Stats struct {
+	Spent    int64 // admitted from loans
+	Borrowed int64 // debited for loans
+	Returned int64 // given back unspent
+	Out      int64 // borrowed, and neither spent nor given back
+	Peak     int64 // the most that was out: what one instance may have overshot by
+}
+
+type shard struct {
+	mu       sync.Mutex
+	accounts map[print]*account
+	_        [48]byte
+}
+
+// print identifies a balance and its limit: 128 bits under a seed that callers
+// cannot know.
+type print struct{ a, b uint64 }
+
+// New returns leases in front of store, which they close.
+func New(store Lender, o Options) *Leases {
+	if o.Hot <= 0 {
+		o.Hot = defaultHot
+	}
+	if o.Now == nil {
+		base := time.Now()
+		o.Now = func() time.Duration { return time.Since(base) }
+	}
+	l := &Leases{
+		store: store, overshoot: max(o.Overshoot, 1), hot: o.Hot, now: o.Now,
+		seed: maphash.MakeSeed(), wishes: make(chan print, 1024), stop: make(chan struct{}),
+	}
+	for i := range l.shards {
+		l.shards[i].accounts = make(map[print]*account)
+	}
+	l.lender.Go(l.lend)
+	return l
+}
+
+// Caps implements weir.Store.
+func (l *Leases) Caps() weir.Caps { return l.store.Caps() }
+
+// Stats returns the counters.
+func (l *Leases) Stats() Stats {
+	c := &l.stats
+	return Stats{c.spent.Load(), c.borrowed.Load(), c.returned.Load(), c.out.Load(), c.peak.Load()}
+}
+
+// Close gives back what is lent and closes the store.
+func (l *Leases) Close() error {
+	l.closing.Do(func() {
+		close(l.stop)
+		l.lender.Wait()
+	})
+	return l.store.Close()
+}
+
+// Apply implements weir.Store.
+func (l *Leases) Apply(ctx context.Context, bills []*weir.Bill) {
+	if len(bills) == 1 {
+		if !l.spend(bills[0]) {
+			l.store.Apply(ctx, bills)
+			l.heed(bills[0])
+		}
+		return
+	}
+	left := make([]*weir.Bill, 0, len(bills))
+	for _, b := range bills {
+		if !l.spend(b) {
+			left = append(left, b)
+		}
+	}
+	if len(left) > 0 {
+		l.store.Apply(ctx, left)
+	}
+	for _, b := range left {
+		l.heed(b)
+	}
+}
+
+// lendable returns the balance of a bill that a loan could answer, or nil. Only
+// bills of one balance are: to answer a larger one here, each of its balances
+// would have to be lent.
+func lendable(b *weir.Bill) *weir.Balance {
+	balances := b.Balances()
+	if b.Verb != algo.Take || len(balances) != 1 || b.MaxWait != 0 {
+		return nil
+	}
+	bal := &balances[0]
+	kind := bal.Quota.Kind
+	if bal.Trial != 0 || bal.Cost < 1 || bal.Never || bal.Quota.N == 0 || kind == algo.LeakyBucket || kind == algo.SlidingLog {
+		return nil
+	}
+	return bal
+}
+
+// spend answers b from a loan, if there is one with enough left.
+func (l *Leases) spend(b *weir.Bill) bool {
+	bal := lendable(b)
+	if bal == nil {
+		return false
+	}
+	most := bal.Quota.Most() * l.overshoot / 1_000_000
+	if most < leastLoan {
+		return false
+	}
+	p := l.print(bal.Charge)
+	now := l.now()
+	s := &l.shards[p.b%shards]
+	s.mu.Lock()
+	a := s.accounts[p]
+	if a == nil {
+		s.watch(p, bal, most, now)
+		s.mu.Unlock()
+		return false
+	}
+	wants := a.tally(now, bal.Cost, l.hot)
+	var running algo.View
+	spent := a.ready(bal.Cost, now)
+	if spent {
+		running = a.spend(bal, now)
+	}
+	s.mu.Unlock()
+	if wants {
+		l.wish(p)
+	}
+	if !spent {
+		return false
+	}
+	l.stats.spent.Add(bal.Cost)
+	l.stats.out.Add(-bal.Cost)
+	b.Settle(source)
+	for i := range b.Charges {
+		if r := &b.Charges[i].Receipt; bal.Quota.Kind.Bucket() {
+			r.Due, r.Phase = running.Full, running.Phase
+		}
+	}
+	return true
+}
+
+// heed takes note of what the store answered: a key that is at its limit has
+// nothing to lend for a while.
+func (l *Leases) heed(b *weir.Bill) {
+	if b.Err != nil || b.Allowed {
+		return
+	}
+	bal := lendable(b)
+	if bal == nil {
+		return
+	}
+	p := l.print(bal.Charge)
+	s := &l.shards[p.b%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.accounts[p]; a != nil {
+		a.dry = l.now() + min(max(b.RetryAfter, beat/10), beat)
+	}
+}
+
+// wish tells the lender that a key wants a loan. If the lender is that far
+// behind, the key will ask again.
+func (l *Leases) wish(p print) {
+	select {
+	case l.wishes <- p:
+	default:
+		s := &l.shards[p.b%shards]
+		s.mu.Lock()
+		if a := s.accounts[p]; a != nil {
+			a.asked = false
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (l *Leases) print(c *weir.Charge) print {
+	p := print{maphash.String(l.seed, c.Key), maphash.Comparable(l.seed, c.Limit)}
+	if c.Space != "" {
+		p.a ^= maphash.String(l.seed, c.Space) * 0x9E3779B97F4A7C15
+	}
+	p.b = (p.b ^ p.a) * 0xBF58476D1CE4E5B9
+	p.b ^= p.b >> 32
+	return p
+}

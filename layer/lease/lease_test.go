@@ -1,0 +1,259 @@
+package lease_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+	"github.com/weirhq/weir/internal/testredis"
+	"github.com/weirhq/weir/layer/lease"
+	"github.com/weirhq/weir/redisstore"
+)
+
+// instance is one process's limiter with leases on a shared server.
+type instance struct {
+	*weir.Limiter
+	leases *lease.Leases
+}
+
+func start(t *testing.T, server *testredis.Server, ro redisstore.Options, lo lease.Options) *instance {
+	t.Helper()
+	ro.Timeout = 10 * time.Second
+	store, err := redisstore.Open(server.URL(), ro)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases := lease.New(store, lo)
+	l, err := weir.New(weir.Options{Store: leases})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &instance{l, leases}
+}
+
+func (i *instance) take(t *testing.T, key string, limit weir.Limit, cost int64) *weir.Bill {
+	t.Helper()
+	b := &weir.Bill{Charges: []weir.Charge{{Key: key, Limit: limit, Cost: cost}}}
+	if err := i.Decide(context.Background(), b); err != nil || b.Err != nil {
+		t.Fatal(err, b.Err)
+	}
+	return b
+}
+
+func (i *instance) stop(t *testing.T) {
+	t.Helper()
+	if err := i.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Three instances hammer one key until it is dry. Whatever was lent, spent and
+// given back: exactly the limit is admitted, and when all have closed, nothing is
+// lost.
+func TestNothingIsAdmittedThatWasNotDebited(t *testing.T) {
+	server := testredis.Start(t)
+	for _, limit := range []weir.Limit{
+		weir.Per(20_000, 30*24*time.Hour),
+		weir.Per(20_000, 30*24*time.Hour).Using(algo.FixedWindow),
+		weir.Per(20_000, 30*24*time.Hour).Using(algo.SlidingWindow),
+	} {
+		t.Run(limit.Kind().String(), func(t *testing.T) {
+			var admitted, spent int64
+			var total atomic.Int64
+			var all []*instance
+			for range 3 {
+				all = append(all, start(t, server, redisstore.Options{}, lease.Options{Overshoot: 20_000}))
+			}
+			var callers sync.WaitGroup
+			for _, i := range all {
+				for range 8 {
+					callers.Go(func() {
+						for range 700 { // 16,800 in all: the key does not run dry yet
+							if i.take(t, "hot", limit, 1).Allowed {
+								total.Add(1)
+							}
+						}
+					})
+				}
+			}
+			callers.Wait()
+			admitted = total.Load()
+			for _, i := range all {
+				s := i.leases.Stats()
+				spent += s.Spent
+				if most := limit.Most() * 20_000 / 1_000_000; s.Peak > most {
+					t.Errorf("%d units were out, bound %d", s.Peak, most)
+				}
+				i.stop(t)
+				if s := i.leases.Stats(); s.Out != 0 || s.Borrowed != s.Spent+s.Returned {
+					t.Errorf("after closing: %+v", s)
+				}
+			}
+			if spent == 0 {
+				t.Fatal("nothing was lent: the test is void")
+			}
+			last := start(t, server, redisstore.Options{}, lease.Options{Overshoot: 1})
+			defer last.stop(t)
+			d, err := last.Peek(context.Background(), limit.Charge("hot"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if 20_000-d.Remaining != admitted {
+				t.Errorf("admitted %d (%d from loans), the store counts %d", admitted, spent, 20_000-d.Remaining)
+			}
+			for range 20_000 - admitted {
+				if !last.take(t, "hot", limit, 1).Allowed {
+					t.Fatal("refused within the limit")
+				}
+			}
+			if last.take(t, "hot", limit, 1).Allowed {
+				t.Error("admitted beyond the limit")
+			}
+		})
+	}
+}
+
+// On a virtual clock, over many windows: no window sees more than the limit's own
+// bound and what may be out on loan.
+func TestAWindowOvershootsByNoMoreThanTheLoans(t *testing.T) {
+	server := testredis.Start(t)
+	const overshoot = 100_000 // a tenth, so that it shows
+	limit := weir.Per(400, time.Second).Using(algo.FixedWindow)
+	most := limit.Most() * overshoot / 1_000_000
+	var us atomic.Int64
+	us.Store(1_800_000_000_000_000)
+	now := func() time.Duration { return time.Duration(us.Load()) * time.Microsecond }
+	var all []*instance
+	for range 2 {
+		i := start(t, server, redisstore.Options{Clock: us.Load}, lease.Options{Overshoot: overshoot, Hot: 4, Now: now})
+		defer i.stop(t)
+		all = append(all, i)
+	}
+	windows := map[int64]int64{}
+	for step := range 12_000 {
+		at := us.Add(500) // half a millisecond
+		if all[step%2].take(t, "hot", limit, 1).Allowed {
+			windows[at/1_000_000]++
+		}
+	}
+	var over, spent int64
+	for w, n := range windows {
+		over = max(over, n-400)
+		if n > 400+most {
+			t.Errorf("window %d saw %d, bound %d", w, n, 400+most)
+		}
+	}
+	for _, i := range all {
+		spent += i.leases.Stats().Spent
+	}
+	if spent == 0 {
+		t.Error("nothing was lent: the test is void")
+	}
+	t.Logf("%d of %d from loans, worst overshoot %d of %d", spent, len(windows)*400, over, most)
+}
+
+// An instance that dies with units on loan loses them; the next gets the rest and
+// no more.
+func TestADeadInstanceLosesWhatItBorrowed(t *testing.T) {
+	server := testredis.Start(t)
+	limit := weir.Per(1000, 30*24*time.Hour)
+	store, err := redisstore.Open(server.URL(), redisstore.Options{Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	charge := limit.Charge("k")
+	granted, _, _, err := store.Lend(context.Background(), &charge, 100, 150, time.Second)
+	if err != nil || granted != 100 {
+		t.Fatal(granted, err)
+	}
+	again := limit.Charge("k")
+	if granted, _, _, err = store.Lend(context.Background(), &again, 100, 150, time.Second); err != nil || granted != 50 {
+		t.Errorf("with 100 of 150 out, %d were lent (%v), want 50", granted, err)
+	}
+	l, err := weir.New(weir.Options{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.Peek(context.Background(), limit.Charge("k"))
+	if err != nil || d.Remaining != 850 {
+		t.Errorf("%d left (%v), want 850", d.Remaining, err)
+	}
+	// The first gives back 40, once; the second time the receipt is spent.
+	for _, want := range []int64{890, 890} {
+		if err := store.Return(context.Background(), &charge, 40); err != nil {
+			t.Fatal(err)
+		}
+		if d, _ := l.Peek(context.Background(), limit.Charge("k")); d.Remaining != want {
+			t.Errorf("%d left after a return, want %d", d.Remaining, want)
+		}
+	}
+	third := limit.Charge("k")
+	if granted, _, _, err = store.Lend(context.Background(), &third, 500, 150, time.Second); err != nil || granted != 100 {
+		t.Errorf("after the return %d were lent (%v), want the 100 that are no longer out", granted, err)
+	}
+}
+
+// What was admitted from a loan can be refunded like any other charge, once.
+func TestAChargeFromALoanCanBeRefunded(t *testing.T) {
+	server := testredis.Start(t)
+	limit := weir.Per(100_000, 30*24*time.Hour)
+	i := start(t, server, redisstore.Options{}, lease.Options{Overshoot: 10_000, Hot: 2})
+	var admitted int64
+	var lent []*weir.Bill
+	deadline := time.Now().Add(30 * time.Second)
+	for len(lent) < 50 && time.Now().Before(deadline) {
+		b := i.take(t, "hot", limit, 3)
+		admitted += 3
+		if b.Source == "lease" {
+			lent = append(lent, b)
+		}
+	}
+	if len(lent) < 50 {
+		t.Fatal("nothing was lent: the test is void")
+	}
+	var back int64
+	for range 2 {
+		for _, b := range lent {
+			if err := i.Refund(context.Background(), b.Charges...); err != nil {
+				t.Fatal(err)
+			}
+			back += b.Charges[0].Receipt.Refunded
+		}
+	}
+	i.stop(t)
+	if back != 150 {
+		t.Errorf("%d came back of 150 taken from loans", back)
+	}
+	last := start(t, server, redisstore.Options{}, lease.Options{Overshoot: 1})
+	defer last.stop(t)
+	if d, err := last.Peek(context.Background(), limit.Charge("hot")); err != nil || 100_000-d.Remaining != admitted-back {
+		t.Errorf("the store counts %d, want %d (%v)", 100_000-d.Remaining, admitted-back, err)
+	}
+}
+
+func TestWhatIsNotLent(t *testing.T) {
+	server := testredis.Start(t)
+	i := start(t, server, redisstore.Options{}, lease.Options{Overshoot: 10_000, Hot: 1})
+	defer i.stop(t)
+	for name, charges := range map[string][]weir.Charge{
+		"a limit whose bound is under two units": {weir.Per(199, time.Hour).Charge("small")},
+		"a leaky bucket":                         {weir.Per(100_000, time.Hour).Using(algo.LeakyBucket).Burst(99_999).Charge("leaky")},
+		"a sliding log":                          {weir.Per(5000, time.Hour).Using(algo.SlidingLog).Charge("log")},
+		"a bill of two":                          {weir.Per(100_000, time.Hour).Charge("a"), weir.Per(100_000, time.Hour).Charge("b")},
+	} {
+		for n := range 150 {
+			b := &weir.Bill{Charges: append([]weir.Charge(nil), charges...)}
+			if err := i.Decide(context.Background(), b); err != nil || b.Source != "redis" || !b.Allowed {
+				t.Fatalf("%s: take %d: %+v %v", name, n, b.Decision, err)
+			}
+		}
+	}
+	if s := i.leases.Stats(); s.Borrowed != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,115 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+)
+
+// lend is the lender: it borrows for keys that want a loan and gives back what
+// is over, one after the other. One goroutine is enough: a loan serves a tenth
+// of a second or more, and costs one short trip.
+func (l *Leases) lend() {
+	tick := time.NewTicker(beat / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case p := <-l.wishes:
+			l.borrow(p)
+		case <-tick.C:
+			l.collect(false)
+		case <-l.stop:
+			l.collect(true)
+			return
+		}
+	}
+}
+
+// borrow takes a loan for a key.
+func (l *Leases) borrow(p print) {
+	s := &l.shards[p.b%shards]
+	s.mu.Lock()
+	a := s.accounts[p]
+	if a == nil {
+		s.mu.Unlock()
+		return
+	}
+	charge, quota, most, life := a.charge, a.quota, a.most, a.life()
+	// What the key will be asked for while the loan lasts; at most half of what
+	// may be out, so that the next loan and other instances find room.
+	want := max(a.demand, a.units) * int64(life) / int64(beat)
+	want = max(leastLoan, min(want, most/2))
+	s.mu.Unlock()
+
+	charge.Cost, charge.Receipt = 1, weir.Receipt{}
+	before := l.now()
+	granted, until, after, err := l.store.Lend(context.Background(), &charge, want, most, life)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.asked = false
+	if err != nil || granted == 0 {
+		a.dry = l.now() + beat/4
+		return
+	}
+	l.stats.borrowed.Add(granted)
+	out := l.stats.out.Add(granted)
+	for peak := l.stats.peak.Load(); out > peak && !l.stats.peak.CompareAndSwap(peak, out); {
+		peak = l.stats.peak.Load()
+	}
+	a.next = loan{
+		receipt: charge.Receipt, left: granted, granted: before, until: before + until,
+		after: after, running: unspent(&quota, after, granted),
+	}
+	if a.loan.left == 0 {
+		a.retire()
+	}
+}
+
+// unspent returns the view before the loan.
+func unspent(q *algo.Quota, after algo.View, units int64) algo.View {
+	if q.Kind.Bucket() {
+		whole := q.Debit(units)
+		q.Uncharge(&after, &whole)
+	}
+	return after
+}
+
+// collect gives back what is left of loans whose time is up, or of all.
+func (l *Leases) collect(all bool) {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		var over []loan
+		var charges []weir.Charge
+		now := l.now()
+		for _, a := range s.accounts {
+			for range 2 {
+				if a.loan.receipt.ID != 0 && (all || now >= a.loan.until || a.loan.left == 0) {
+					a.retire()
+				}
+			}
+			for _, loan := range a.over {
+				over, charges = append(over, loan), append(charges, a.charge)
+			}
+			a.over = nil
+		}
+		s.mu.Unlock()
+		for j := range over {
+			l.giveBack(charges[j], &over[j])
+		}
+	}
+}
+
+// giveBack ends a loan. If the store does not hear of it, the units stay spent:
+// less is admitted than might be, never more.
+func (l *Leases) giveBack(charge weir.Charge, o *loan) {
+	charge.Receipt = o.receipt
+	err := l.store.Return(context.Background(), &charge, o.left)
+	l.stats.out.Add(-o.left)
+	if err == nil {
+		l.stats.returned.Add(o.left)
+	}
+}
