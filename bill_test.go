@@ -210,3 +210,35 @@ func TestNoOverflowInReports(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryDenialKeepsSteppedTime: a sum too large to be a cost is a denial like
+// any other.
+func TestEveryDenialKeepsSteppedTime(t *testing.T) {
+	for _, l := range everyKind(5, time.Minute) {
+		w := newWorld(t)
+		w.at(time.Hour)
+		w.take(l, 5)
+		w.at(0)
+		c := withCost(l, "k", algo.MaxCost)
+		w.decide(c, c)
+		w.at(2 * time.Minute)
+		if left := w.left(l, "k"); left != 5 {
+			t.Errorf("%s: %d of 5 remain two minutes after the step", l.Kind(), left)
+		}
+	}
+}
+
+// TestAheadIsNeverBelowZero: what was admitted ahead is owed beyond the
+// capacity, and still 0 remain, whichever way one asks.
+func TestAheadIsNeverBelowZero(t *testing.T) {
+	w := newWorld(t)
+	l := PerMinute(3)
+	w.take(l, 3)
+	b := &Bill{Charges: []Charge{withCost(l, "k", 2)}, MaxWait: time.Hour}
+	if err := w.Decide(context.Background(), b); err != nil || !b.Allowed || b.Remaining != 0 {
+		t.Fatalf("%+v, %v", b.Decision, err)
+	}
+	if d := w.take(l, 1); d.Allowed || d.Remaining != 0 || d.RetryAfter != time.Minute {
+		t.Errorf("%+v", d)
+	}
+}

@@ -146,7 +146,7 @@ func (m *Memory) applyOne(b *Bill, bal *Balance) {
 	s.mu.Lock()
 	at := s.find(print)
 	s.judge(at, print, now, wait, bal)
-	if b.Verb == algo.Take && bal.Cost > 0 {
+	if b.Verb == algo.Take && bal.Cost != 0 { // below 0 is a sum too large to be one
 		if bal.View.Stepped {
 			s.stepBack(at, print, bal)
 			m.stepped.Add(1)

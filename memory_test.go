@@ -78,6 +78,26 @@ func TestIdleBalancesGiveWayFirst(t *testing.T) {
 	}
 }
 
+// TestAlmostIdleIsNotIdle: newcomers take the place of no balance that still
+// holds something, were it for a moment longer.
+func TestAlmostIdleIsNotIdle(t *testing.T) {
+	w := newWorld(t)
+	brief := Per(1, time.Second)
+	const held = 4_000
+	for i := range held {
+		w.decide(brief.Charge(fmt.Sprint("held", i)))
+	}
+	w.at(time.Second - time.Microsecond)
+	for i := range 2 * held {
+		w.decide(brief.Charge(fmt.Sprint("new", i)))
+	}
+	for i := range held {
+		if w.decide(brief.Charge(fmt.Sprint("held", i))).Allowed {
+			t.Fatal("admitted a microsecond early: its balance was taken for idle")
+		}
+	}
+}
+
 // TestNearestToIdleGivesWayNext: at the bound the balances that forget least are
 // dropped, so a drained one outlives a flood of new callers.
 func TestNearestToIdleGivesWayNext(t *testing.T) {

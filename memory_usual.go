@@ -28,7 +28,7 @@ func (m *Memory) takeUsual(ctx context.Context, d *Decision, key string, cost in
 	us, part := algo.Regained(cost, n, period)
 
 	s := m.shard(print)
-	s.mu.Lock()
+	s.lock()
 	at := s.find(print)
 	full, phase := now, int64(0)
 	if at >= 0 {
@@ -58,6 +58,7 @@ func (m *Memory) takeUsual(ctx context.Context, d *Decision, key string, cost in
 		d.Remaining -= cost
 		return true
 	}
+	d.Remaining = max(d.Remaining, 0) // what was admitted ahead is owed beyond the capacity
 	all, rest := algo.Regained(capacity, n, period)
 	d.Reason = Limited
 	d.RetryAfter = time.Duration(algo.FirstAfter(full+us-all, phase+part-rest, n)-now) * time.Microsecond

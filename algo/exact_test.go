@@ -72,6 +72,20 @@ func TestWideArithmetic(t *testing.T) {
 	}
 }
 
+// TestOwedUnits rounds up as ceil does, where a sum would not fit 64 bits too.
+func TestOwedUnits(t *testing.T) {
+	for _, period := range []int64{1, MinPeriod, 333_000, MaxPeriod} {
+		for _, w := range []wide{{0, 0}, {0, 1}, {0, uint64(period)}, {0, uint64(period) + 1}, {0, 1<<63 - 1}, {0, 1<<64 - 1}, {0, -uint64(period)}, {1, 0}, {1, 1}} {
+			if w.hi == 0 && period == 1 && w.lo > 1<<62 {
+				continue // more units than there are
+			}
+			if got, want := (Owed{w}).Units(period), w.ceil(period); got != want {
+				t.Errorf("%s over %d: %d units, want %d", w.big(), period, got, want)
+			}
+		}
+	}
+}
+
 func TestCeilSpan(t *testing.T) {
 	for _, c := range []struct {
 		s    span

@@ -28,8 +28,8 @@ func (o Owed) Within(units, period int64) bool {
 
 // Units returns the units owed, rounded up.
 func (o Owed) Units(period int64) int64 {
-	if o.hi == 0 { // the usual case, in which there is no remainder to look at
-		return int64((o.lo + uint64(period) - 1) / uint64(period))
+	if o.hi == 0 && o.lo > 0 { // the usual case, in which there is no remainder to look at
+		return int64((o.lo-1)/uint64(period)) + 1
 	}
 	return o.ceil(period)
 }

@@ -86,7 +86,7 @@ func FuzzSteps(f *testing.F) {
 			how := in.byte()
 			gap := in.upTo(3 * limits[0].Period().Microseconds())
 			switch now := clock.Now(); {
-			case how&1 > 0 && !model.revives(now, now-gap):
+			case how&1 > 0 && now-gap > earliest && !model.revives(now, now-gap):
 				clock.Set(now - gap)
 			case how&1 == 0 && now+gap < latest:
 				clock.Set(now + gap)
@@ -137,6 +137,9 @@ func decideCopy(t *testing.T, l *weir.Limiter, b weir.Bill) weir.Decision {
 	b.Source = ""
 	return b.Decision
 }
+
+// earliest is the year 2001: no store keeps time before the epoch.
+const earliest = 1_000_000_000_000_000
 
 // shipped is faults that other limiters shipped, as tapes: limits, then hits.
 func shipped() []tape {

@@ -23,11 +23,21 @@ type planned struct {
 // denies; so at every moment it must hold at least as much.
 func refundsOwedOnly(h *history) {
 	l := h.limit()
+	// In a crowd, charges queue up behind each other and refunds come while
+	// some are paid off in part: that is where one may pay for another.
+	crowd := h.IntN(2) == 0
 	var open []planned
 	for step := range 12 {
-		h.pass(l)
+		if gap := h.Int64N(l.Refill().Microseconds()/8 + 1); !crowd {
+			h.pass(l)
+		} else if h.now+gap < latest {
+			h.at(h.now + gap)
+		}
 		open = h.refundDue(open, step)
 		b := &weir.Bill{Charges: []weir.Charge{h.charge(h.key("a", "k"), l, h.peek(h.key("a", "k"), l).Remaining)}}
+		if crowd {
+			b.Charges[0].Cost = 1 + h.Int64N(l.Most()/4+1)
+		}
 		if l.Kind().Bucket() && h.IntN(6) == 0 {
 			b.MaxWait = l.Period()
 		}
