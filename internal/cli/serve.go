@@ -89,9 +89,10 @@ func (e *engine) run(ctx context.Context, c daemon.Config) error {
 func described(err error) error {
 	var listen *daemon.ListenError
 	var store *daemon.StoreError
-	var policy policyfile.Errors
+	var policy *daemon.PolicyError
+	var faults policyfile.Errors
 	switch {
-	case errors.As(err, &policy):
+	case errors.As(err, &faults), errors.As(err, &policy):
 		return misuse("", "%w", err)
 	case errors.As(err, &listen):
 		return misuse(listen.Hint, "%w", err)

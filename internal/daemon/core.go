@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/headers"
+	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/internal/door/check"
 	"github.com/weirhq/weir/layer"
 	"github.com/weirhq/weir/redisstore"
@@ -29,6 +31,7 @@ type Core struct {
 	format        atomic.Pointer[headers.Format]
 	receiptSecret []byte
 	store         string // as decisions name it
+	callers       *callers // kept in the store
 	layers        *layer.Stacked
 	probe         *weir.Limiter // the store itself, without layers and unobserved
 	draining      atomic.Bool
@@ -99,8 +102,8 @@ func tellHealth(log *slog.Logger, h redisstore.Health) {
 	log.Warn("the store is away: limits give their stated answers until it is back", "kind", h.Kind)
 }
 
-// Close closes the limiter and the store.
-func (c *Core) Close() error { return c.Limiter.Close() }
+// Close closes the limiter with its store, and what knows the callers.
+func (c *Core) Close() error { return errors.Join(c.Limiter.Close(), c.callers.Close()) }
 
 // probeSpace keeps the balance that readiness looks at out of everybody's way.
 const probeSpace = "readyz"
@@ -111,6 +114,7 @@ func (c *Core) Status(ctx context.Context) check.Status {
 	if fault := c.policyFault.Load(); fault != nil {
 		s.Status, s.Policy = "degraded", *fault
 	}
+	s.ClientIP = distrustOf(c.Gate.Resolver())
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	charge := weir.PerSecond(1).Charge("probe")
@@ -126,6 +130,21 @@ func (c *Core) Status(ctx context.Context) check.Status {
 	}
 	if c.draining.Load() {
 		s.Ready, s.Status = false, "draining"
+	}
+	return s
+}
+
+// distrustOf says what came of headers that were ignored because of who sent
+// them, or nothing where none were. A daemon behind a proxy that nobody named is
+// at work and limits all clients as one, which is hard to guess from outside.
+func distrustOf(r *identity.Resolver) string {
+	count, first := r.Distrusted()
+	if len(first) == 0 {
+		return ""
+	}
+	s := first[0].String()
+	if count > 1 {
+		s += fmt.Sprintf("; %d requests so far", count)
 	}
 	return s
 }

@@ -55,7 +55,7 @@ func (c *Config) reload(core *Core, servers []Server) error {
 	f, err := policyfile.Load(c.File.Name)
 	var r *rules
 	if err == nil {
-		r, err = newRules(f, c.Log)
+		r, err = newRules(f, core.callers, c.Log)
 	}
 	if err != nil {
 		fault := "the policy file was changed and is wrong; the one before it is in force"

@@ -7,6 +7,7 @@ import (
 	"github.com/weirhq/weir/headers"
 	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/identity/jwt"
+	"github.com/weirhq/weir/identity/jwt"
 	"github.com/weirhq/weir/policy"
 	"github.com/weirhq/weir/policy/policyfile"
 )
@@ -20,7 +21,7 @@ type rules struct {
 }
 
 // newRules makes rules of f; those of nil admit everything.
-func newRules(f *policyfile.File, log *slog.Logger) (*rules, error) {
+func newRules(f *policyfile.File, who *callers, log *slog.Logger) (*rules, error) {
 	r := &rules{}
 	config, shape := identity.Config{}, headers.Options{}
 	var err error
@@ -34,6 +35,9 @@ func newRules(f *policyfile.File, log *slog.Logger) (*rules, error) {
 			if name != "" {
 				r.identity = append(r.identity, name)
 			}
+		}
+		if f.APIKeys.Redis && who.lookups == nil {
+			log.Warn("api_keys.redis needs a store in Redis; only the keys of the policy file are known", "file", f.Name)
 		}
 		for _, setting := range unheeded(f) {
 			log.Warn("this build does not heed a setting of the policy file", "file", f.Name, "setting", setting)

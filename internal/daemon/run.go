@@ -43,11 +43,20 @@ type Config struct {
 
 // Open opens the core without doors. The caller closes it.
 func (c *Config) Open() (*Core, error) {
-	r, err := newRules(c.File, c.Log)
+	who, err := openCallers(c.Store, c.Log)
 	if err != nil {
 		return nil, err
 	}
-	return openCore(c.Store, r, c.Observers, c.Log)
+	r, err := newRules(c.File, who, c.Log)
+	if err != nil {
+		return nil, errors.Join(err, who.Close())
+	}
+	core, err := openCore(c.Store, r, c.Observers, c.Log)
+	if err != nil {
+		return nil, errors.Join(err, who.Close())
+	}
+	core.callers = who
+	return core, nil
 }
 
 // Run opens everything, serves until ctx ends, and closes everything in reverse
