@@ -19,6 +19,26 @@ type request struct {
 	lane     uint8 // of the queue: from the first bill's group
 }
 
+// newRequest returns an empty request with room for the usual bill.
+func newRequest() any {
+	room := new(struct {
+		request
+		parts    [1]part
+		keys     [4]string
+		body     [160]byte
+		outcomes [4]outcome
+	})
+	r := &room.request
+	r.parts, r.keys, r.body, r.outcomes = room.parts[:0], room.keys[:0], room.body[:0], room.outcomes[:0]
+	return r
+}
+
+// reset empties the request for another use. It keeps no key alive.
+func (r *request) reset() {
+	clear(r.keys)
+	r.parts, r.keys, r.body, r.outcomes = r.parts[:0], r.keys[:0], r.body[:0], r.outcomes[:0]
+}
+
 // part is one bill of a request.
 type part struct {
 	single bool // one balance, no trial: may join a run

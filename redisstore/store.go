@@ -58,7 +58,8 @@ type Store struct {
 	lines   [groups]atomic.Pointer[line]
 	closed  bool
 
-	unknown atomic.Int64 // bills whose outcome is not known
+	unknown  atomic.Int64 // bills whose outcome is not known
+	requests sync.Pool
 }
 
 // Open connects to url, one of
@@ -113,6 +114,7 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 		scripter: scripter, cluster: cluster, options: o,
 		keys: keyer{prefix: o.Prefix, secret: o.Secret},
 	}
+	s.requests.New = newRequest
 	declared := composeScripts(o.Clock != nil, false)
 	s.scripts.Store(&declared)
 	s.plain = composeScripts(o.Clock != nil, true)
@@ -207,28 +209,35 @@ func (s *Store) closeLines() error {
 
 // Apply implements weir.Store.
 func (s *Store) Apply(ctx context.Context, bills []*weir.Bill) {
+	if len(bills) == 1 {
+		s.one(ctx, bills)
+		return
+	}
 	var elsewhere sync.WaitGroup
 	for len(bills) > 0 {
-		if bills[0].Verb > algo.Peek {
-			s.command(ctx, bills[0])
-			bills = bills[1:]
-			continue
-		}
-		group, one := s.groupOf(bills[0])
-		if !one {
-			s.span(ctx, bills[0])
-			bills = bills[1:]
-			continue
-		}
-		n := s.together(bills, group)
+		n := s.together(bills)
 		some := bills[:n]
 		if bills = bills[n:]; len(bills) == 0 {
-			s.decide(ctx, group, some)
+			s.one(ctx, some)
 			break
 		}
-		elsewhere.Go(func() { s.decide(ctx, group, some) })
+		elsewhere.Go(func() { s.one(ctx, some) })
 	}
 	elsewhere.Wait()
+}
+
+// one decides bills that go together.
+func (s *Store) one(ctx context.Context, bills []*weir.Bill) {
+	if bills[0].Verb > algo.Peek {
+		s.command(ctx, bills[0])
+		return
+	}
+	group, one := s.groupOf(bills[0])
+	if !one {
+		s.span(ctx, bills[0])
+		return
+	}
+	s.decide(ctx, group, bills)
 }
 
 // groupOf returns the line's group of a bill, and whether it needs only one.
@@ -247,13 +256,20 @@ func (s *Store) groupOf(b *weir.Bill) (group uint16, one bool) {
 	return group, true
 }
 
-// together returns how many bills from the front may share a request: takes and
-// peeks on one line, up to the weight of a flight.
-func (s *Store) together(bills []*weir.Bill, group uint16) int {
+// together returns how many bills from the front go together: takes and peeks on
+// one line, up to the weight of a flight; any other bill goes by itself.
+func (s *Store) together(bills []*weir.Bill) int {
 	weight := 0
+	var first uint16
 	for n, b := range bills {
-		g, one := s.groupOf(b)
-		if weight += len(b.Charges); n > 0 && (b.Verb > algo.Peek || !one || g != group || weight > maxWeight) {
+		group, one := s.groupOf(b)
+		alone := b.Verb > algo.Peek || !one
+		if n == 0 {
+			if first = group; alone {
+				return 1
+			}
+		}
+		if weight += len(b.Charges); n > 0 && (alone || group != first || weight > maxWeight) {
 			return n
 		}
 	}
@@ -263,13 +279,16 @@ func (s *Store) together(bills []*weir.Bill, group uint16) int {
 // decide sends bills of one line as one request and settles them.
 func (s *Store) decide(ctx context.Context, group uint16, bills []*weir.Bill) {
 	l := s.line(group)
-	r := new(request)
+	r := s.requests.Get().(*request)
 	weight := 0
 	for _, b := range bills {
 		weight += r.add(b.Verb, b, nil, &s.keys, l.expected())
 	}
 	if se := l.ask(ctx, r, weight); se != nil {
 		s.fail(se, bills...)
+		if !se.Unknown { // else a flight may still write into it
+			s.release(r)
+		}
 		return
 	}
 	for i, b := range bills {
@@ -280,6 +299,12 @@ func (s *Store) decide(ctx context.Context, group uint16, bills []*weir.Bill) {
 		r.fill(i, b, nil)
 		b.Settle("redis")
 	}
+	s.release(r)
+}
+
+func (s *Store) release(r *request) {
+	r.reset()
+	s.requests.Put(r)
 }
 
 // fail gives bills the error of their request.
