@@ -40,8 +40,10 @@ type APIKeys struct {
 	Header string
 	// Keys by the key itself, or by "sha256:" and its SHA-256 in hex.
 	Keys map[string]KeyRecord
-	// Lookups, if set, knows more keys and tenants.
-	Lookups *Lookups
+	// Lookups, if set, knows more keys and tenants; with TenantsOnly it is asked
+	// about tenants alone.
+	Lookups     *Lookups
+	TenantsOnly bool
 }
 
 // User says who may name the user.

@@ -123,7 +123,7 @@ func (r *Resolver) identifyKey(ctx context.Context, key string, c *Caller) error
 	sum := hashKey(key)
 	known, listed := r.keys[sum]
 	var said KeyRecord // by the directory
-	if lookups := r.config.APIKeys.Lookups; lookups != nil {
+	if lookups := r.config.APIKeys.Lookups; lookups != nil && !r.config.APIKeys.TenantsOnly {
 		answer, err := lookups.key(ctx, sum, c.Network, listed)
 		if err != nil {
 			return err

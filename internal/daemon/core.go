@@ -30,7 +30,7 @@ type Core struct {
 	log           *slog.Logger
 	format        atomic.Pointer[headers.Format]
 	receiptSecret []byte
-	store         string // as decisions name it
+	store         string   // as decisions name it
 	callers       *callers // kept in the store
 	layers        *layer.Stacked
 	probe         *weir.Limiter // the store itself, without layers and unobserved

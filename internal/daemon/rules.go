@@ -7,7 +7,6 @@ import (
 	"github.com/weirhq/weir/headers"
 	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/identity/jwt"
-	"github.com/weirhq/weir/identity/jwt"
 	"github.com/weirhq/weir/policy"
 	"github.com/weirhq/weir/policy/policyfile"
 )
@@ -27,7 +26,7 @@ func newRules(f *policyfile.File, who *callers, log *slog.Logger) (*rules, error
 	var err error
 	if f != nil {
 		r.policy = f.Policy
-		if config, err = identityOf(f); err != nil {
+		if config, err = identityOf(f, who); err != nil {
 			return nil, &PolicyError{err}
 		}
 		shape = shapeOf(f)
@@ -66,12 +65,15 @@ func (e *PolicyError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PolicyError) Unwrap() error { return e.Err }
 
-func identityOf(f *policyfile.File) (identity.Config, error) {
+func identityOf(f *policyfile.File, who *callers) (identity.Config, error) {
 	c := identity.Config{
 		ClientIP: f.ClientIP,
-		APIKeys:  identity.APIKeys{Header: f.APIKeys.Header, Keys: f.APIKeys.Keys},
-		Tenants:  f.Tenants,
-		User:     identity.User{Header: f.User.Header, TokenHeader: f.User.JWT.Header},
+		APIKeys: identity.APIKeys{
+			Header: f.APIKeys.Header, Keys: f.APIKeys.Keys,
+			Lookups: who.lookups, TenantsOnly: !f.APIKeys.Redis,
+		},
+		Tenants: f.Tenants,
+		User:    identity.User{Header: f.User.Header, TokenHeader: f.User.JWT.Header},
 	}
 	if t := f.User.JWT; len(t.KeyFiles) > 0 {
 		v, err := jwt.New(jwt.Options{KeyFiles: t.KeyFiles, Issuer: t.Issuer, Audience: t.Audience, Claim: t.Claim, Leeway: t.Leeway})
@@ -115,7 +117,6 @@ func unheeded(f *policyfile.File) (names []string) {
 		name string
 		set  bool
 	}{
-		{"api_keys.redis", f.APIKeys.Redis},
 		{"events", f.Events.RedisStream != ""},
 	} {
 		if s.set {

@@ -29,6 +29,12 @@ type Settings struct {
 	// Response is how long an answer may take before the connection is given
 	// up; 500 ms if 0. Decisions have their own, shorter limit.
 	Response time.Duration
+	// CacheBytes, if not 0, makes a client for reading what seldom changes: it
+	// keeps up to so many bytes of what was asked for by DoCache, and the server
+	// tells it of changes. Where the server does not (no RESP3, no permission to
+	// track) nothing is kept and every read goes there. Such a client has one
+	// connection to a node and may send a read again.
+	CacheBytes int
 }
 
 // How long the client waits: a dead peer is found out in a fraction of a second,
@@ -90,10 +96,23 @@ func apply(o *rueidis.ClientOption, s Settings) {
 	for 1<<(o.PipelineMultiplex+1) <= s.Connections {
 		o.PipelineMultiplex++
 	}
+	if s.CacheBytes > 0 {
+		o.DisableRetry, o.DisableCache = false, false
+		o.CacheSizeEachConn = s.CacheBytes
+		o.PipelineMultiplex = oneConnection
+	}
 }
 
+// oneConnection is how rueidis spells it; 0 is its own choice.
+const oneConnection = -1
+
+// dial is called by one goroutine at a time.
 func (c *Conn) dial() error {
 	client, err := rueidis.NewClient(c.option)
+	if errors.Is(err, rueidis.ErrNoCache) {
+		c.option.DisableCache = true
+		client, err = rueidis.NewClient(c.option)
+	}
 	if err != nil {
 		if client != nil {
 			client.Close()

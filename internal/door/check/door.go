@@ -31,6 +31,8 @@ type Status struct {
 	Store  string `json:"store"`            // the store's name, as decisions give it
 	Cause  string `json:"cause,omitempty"`  // kind of the store error, where it does not answer
 	Policy string `json:"policy,omitempty"` // what is wrong with the policy file, where something is
+	// ClientIP tells of forwarding headers that were ignored.
+	ClientIP string `json:"client_ip,omitempty"`
 }
 
 // door serves the API.
