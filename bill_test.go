@@ -69,6 +69,7 @@ func TestBinding(t *testing.T) {
 		{"unlimited alone", nil, []Charge{Unlimited().Charge("a")}, 0, true, Unbounded, OK},
 		{"denied: the longest wait", []Charge{withCost(small, "a", 2), withCost(large, "a", 5)}, []Charge{small.Charge("a"), large.Charge("a")}, 1, false, 0, Limited},
 		{"denied: never is longest", []Charge{withCost(large, "a", 5)}, []Charge{large.Charge("a"), withCost(never, "a", 2)}, 1, false, 1, TooLarge},
+		{"denied: never stays longest", []Charge{withCost(large, "a", 5)}, []Charge{withCost(never, "a", 2), large.Charge("a")}, 0, false, 1, TooLarge},
 		{"denied: only the refusing bind", []Charge{withCost(large, "a", 5)}, []Charge{small.Charge("a"), large.Charge("a")}, 1, false, 0, Limited},
 	} {
 		t.Run(c.name, func(t *testing.T) {

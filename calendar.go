@@ -97,26 +97,28 @@ func (c *calendar) Around(t int64) (start, end int64) {
 		m, d = time.January, 1
 	}
 	first := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
-	p := &[2]int64{c.begin(first), c.begin(c.next(first))}
-	if t >= p[1] { // the hour that is yesterday's for the second time: see begin
-		first = c.next(first)
-		p = &[2]int64{p[1], c.begin(c.next(first))}
+	p := &[2]int64{c.begin(first), c.begin(c.step(first, 1))}
+	switch { // where midnight happens twice, t's date may not be its period's: see begin
+	case t >= p[1]:
+		p = &[2]int64{p[1], c.begin(c.step(first, 2))}
+	case t < p[0]:
+		p = &[2]int64{c.begin(c.step(first, -1)), p[0]}
 	}
 	c.last.Store(p)
 	return p[0], p[1]
 }
 
-// next returns the civil day on which the period after the one of day begins.
-func (c *calendar) next(day time.Time) time.Time {
+// step returns the civil day on which the period n after the one of day begins.
+func (c *calendar) step(day time.Time, n int) time.Time {
 	switch c.unit {
 	case week:
-		return day.AddDate(0, 0, 7)
+		return day.AddDate(0, 0, 7*n)
 	case month:
-		return day.AddDate(0, 1, 0)
+		return day.AddDate(0, n, 0)
 	case year:
-		return day.AddDate(1, 0, 0)
+		return day.AddDate(n, 0, 0)
 	}
-	return day.AddDate(0, 0, 1)
+	return day.AddDate(0, 0, n)
 }
 
 // begin returns the instant at which a civil day, given as midnight UTC of the
