@@ -140,4 +140,3 @@ func TestMutualTLS(t *testing.T) {
 		return ""
 	})
 }
-

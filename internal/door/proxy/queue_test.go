@@ -54,7 +54,7 @@ func TestHeldBack(t *testing.T) {
 		if status, _ := p.ask(t.Context()); status != 429 {
 			t.Errorf("the fifth: %d", status)
 		}
-		time.Sleep(4 * time.Second) // virtual
+		<-time.After(4 * time.Second) // virtual
 		synctest.Wait()
 		if n := p.queue.places.Load(); n != 0 {
 			t.Errorf("%d places are still taken", n)
@@ -73,7 +73,7 @@ func TestQueueIsBounded(t *testing.T) {
 		if status, held := p.ask(t.Context()); status != 429 || held != 0 {
 			t.Errorf("%d after %v", status, held)
 		}
-		time.Sleep(5 * time.Second) // virtual
+		<-time.After(5 * time.Second) // virtual
 		synctest.Wait()
 		if status, held := p.ask(t.Context()); status != 200 || held != 0 {
 			t.Errorf("later: %d after %v", status, held)
