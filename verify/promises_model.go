@@ -22,7 +22,7 @@ func equalsModel(h *history) {
 	for range 12 {
 		l := pick(h, s.limits...)
 		h.pass(l)
-		if h.IntN(8) == 0 {
+		if h.IntN(5) == 0 {
 			h.stepBack(store)
 		}
 		if h.IntN(8) == 0 && zoneOf(s.limits[0]) == "" {
@@ -74,7 +74,7 @@ func (h *history) allow(c weir.Charge) (d weir.Decision) {
 func (h *history) embellish(charges []weir.Charge) []weir.Charge {
 	if h.IntN(6) == 0 { // the same balance twice
 		charges = append(charges, charges[h.IntN(len(charges))])
-		charges[len(charges)-1].Cost = 1 + h.Int64N(3)
+		charges[len(charges)-1].Cost = pick[int64](h, 1, 2, 3, algo.MaxCost)
 	}
 	if h.IntN(8) == 0 {
 		charges = append(charges, weir.Unlimited().Charge(h.key("a", "free")))
