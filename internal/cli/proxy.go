@@ -20,6 +20,7 @@ func newProxy() *cobra.Command {
 	e, l := &engine{}, &listenFlags{}
 	var upstream, limit string
 	var key, trusted []string
+	proxyProtocol := false
 	o := proxy.Options{}
 	cmd := &cobra.Command{
 		Use:   "proxy --upstream URL [--limit L --key ip] [-c FILE]",
@@ -52,6 +53,11 @@ admitted. The listener serves nothing of its own.`,
 			if err != nil {
 				return err
 			}
+			listen.ProxyProtocol = proxyProtocol
+			if proxyProtocol && len(c.File.ClientIP.TrustedProxies) == 0 && !c.File.ClientIP.TrustUnix {
+				return misuse("name the balancers: --trusted-proxies with --limit, client_ip.trusted_proxies in a policy file",
+					"--proxy-protocol believes trusted peers, and none is named")
+			}
 			c.Doors = []daemon.Door{daemon.Proxy(listen, o)}
 			return e.run(cmd.Context(), c)
 		},
@@ -60,8 +66,9 @@ admitted. The listener serves nothing of its own.`,
 	f.StringVar(&upstream, "upstream", "", "where admitted requests go, such as http://127.0.0.1:3000")
 	f.StringVar(&limit, "limit", "", "one limit for everything, such as 100/min")
 	f.StringSliceVar(&key, "key", []string{"ip"}, "with --limit: what callers are told apart by, such as ip,route")
-	f.StringSliceVar(&trusted, "trusted-proxies", nil, "with --limit: networks whose X-Forwarded-For is believed")
+	f.StringSliceVar(&trusted, "trusted-proxies", nil, "with --limit: networks whose X-Forwarded-For, or PROXY header, is believed")
 	f.StringVar(&l.address, "listen", "127.0.0.1:8000", "where the proxy listens: HOST:PORT or unix:PATH")
+	f.BoolVar(&proxyProtocol, "proxy-protocol", false, "trusted peers announce their clients by a PROXY header, and must; others must not")
 	f.BoolVar(&o.OwnHost, "upstream-host", false, "send the upstream's host name instead of the client's")
 	f.DurationVar(&o.AnswerWithin, "upstream-timeout", time.Minute, "how long the upstream may take to begin its answer")
 	f.IntVar(&o.MaxWaiting, "max-waiting", 1000, "how many requests leaky buckets may hold back at a time")

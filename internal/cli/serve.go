@@ -141,6 +141,7 @@ func (l *listenFlags) listen(f *pflag.FlagSet, door string, file *policyfile.Lis
 		pick("tls-cert", &d.TLS.Cert, file.TLS.CertFile)
 		pick("tls-key", &d.TLS.Key, file.TLS.KeyFile)
 		pick("tls-client-ca", &d.TLS.ClientCA, file.TLS.ClientCAFile)
+		d.ProxyProtocol = file.ProxyProtocol
 	}
 	if tokenFile != "" {
 		token, err := readSecret(tokenFile)

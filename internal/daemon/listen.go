@@ -21,6 +21,10 @@ type Listen struct {
 	Token   string // for auth token
 	TLS     Certificates
 
+	// ProxyProtocol asks trusted peers for a PROXY header and refuses it from
+	// others.
+	ProxyProtocol bool
+
 	// OrAny takes any free port where that of Address is taken.
 	OrAny bool
 
@@ -109,8 +113,9 @@ func isLoopback(hostport string) (bool, error) {
 	return strings.EqualFold(host, "localhost"), nil
 }
 
-// open opens the listener. TLS is the server's to add.
-func (l *Listen) open(door string) (net.Listener, error) {
+// open opens the listener. TLS is the server's to add. trusted says which peers
+// are.
+func (l *Listen) open(door string, trusted func(net.Addr) bool) (net.Listener, error) {
 	network, address := "tcp", l.Address
 	path, unix := l.unixPath()
 	if unix {
@@ -131,7 +136,11 @@ func (l *Listen) open(door string) (net.Listener, error) {
 			return nil, errors.Join(&ListenError{Door: door, Problem: "cannot listen", Err: err}, listener.Close())
 		}
 	}
-	return &capped{Listener: listener, room: make(chan struct{}, maxConnections)}, nil
+	listener = &capped{Listener: listener, room: make(chan struct{}, maxConnections)}
+	if l.ProxyProtocol {
+		listener = newAnnouncing(listener, trusted, announceWithin)
+	}
+	return listener, nil
 }
 
 // removeStale removes the socket that a process left behind when it died. A

@@ -92,7 +92,7 @@ func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{})
 		if err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}
-		listener, err := d.Listen.open(d.Name)
+		listener, err := d.Listen.open(d.Name, core.trusts)
 		if err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}

@@ -64,7 +64,7 @@ type Listener struct {
 	Auth          string // token, mtls, none, or "" on loopback
 	TokenFile     string
 	TLS           ServerTLS
-	ProxyProtocol bool // trusted peers may open with a PROXY header
+	ProxyProtocol bool // trusted peers must open with a PROXY header, others must not
 }
 
 // ServerTLS names the files for serving TLS.

@@ -74,6 +74,7 @@ func (r *reader) compile(f *File) {
 		return
 	}
 	f.Policy = p
+	r.checkAnnounced(f)
 	config := identity.Config{
 		ClientIP: f.ClientIP, Tenants: f.Tenants,
 		APIKeys: identity.APIKeys{Header: f.APIKeys.Header, Keys: f.APIKeys.Keys},

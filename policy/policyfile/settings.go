@@ -175,6 +175,24 @@ func (r *reader) listener(n *node, path, door string, to *Listener) {
 	}
 }
 
+// checkAnnounced finds doors whose peers are to announce their clients although
+// no peer would be believed: they would serve nobody behind the balancer.
+func (r *reader) checkAnnounced(f *File) {
+	for _, door := range []struct {
+		name string
+		is   *Listener
+	}{{"http", &f.Listen.HTTP}, {"admin", &f.Listen.Admin}, {"grpc", &f.Listen.GRPC}, {"resp", &f.Listen.RESP}} {
+		trusts, setting := len(f.ClientIP.TrustedProxies) > 0, "trusted_proxies"
+		if strings.HasPrefix(door.is.Address, "unix:") {
+			trusts, setting = f.ClientIP.TrustUnix, "trust_unix"
+		}
+		if door.is.ProxyProtocol && door.is.Address != "" && !trusts {
+			m := r.mark("listen." + door.name + ".proxy_protocol")
+			r.fail(&node{line: m.line, column: m.column}, "proxy_protocol believes trusted peers and there are none; set client_ip.%s", setting)
+		}
+	}
+}
+
 // address reads host:port, unix:PATH or off.
 func (r *reader) address(n *node, path string, to *string) {
 	if isNull(n) {
