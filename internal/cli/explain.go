@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/netip"
 	"net/textproto"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -95,6 +96,9 @@ func (r *describedRequest) askAdmin(ctx context.Context, addr, tokenFile string)
 	c, err := newClient(addr, tokenFile, "judge a policy file here, with -c FILE")
 	if err != nil {
 		return nil, err
+	}
+	if c.token == "" {
+		c.token = os.Getenv(adminToken)
 	}
 	e := new(gate.Explanation)
 	return e, c.post(ctx, "/v1/explain", r, e)

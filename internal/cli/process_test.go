@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	url   string // of its first door
+	admin string // URL of its admin door, if it has one
 	ended chan struct{}
 
 	mu     sync.Mutex
@@ -35,10 +37,12 @@ type process struct {
 	opened chan string
 }
 
-// start runs weir until its test ends and returns when its first door is open.
+// start runs weir until its test ends and returns when its doors are open. Its
+// admin door is on a port of its own.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command("weir", append(args, "--log-format", "json")...), ended: make(chan struct{}), opened: make(chan string, 8)}
+	p.cmd.Env = append(os.Environ(), "WEIR_ADMIN=127.0.0.1:0")
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -62,15 +66,25 @@ func start(t *testing.T, args ...string) *process {
 			p.mu.Unlock()
 		}
 	})
-	select {
-	case addr := <-p.opened:
-		p.url = "http://" + addr
-	case <-p.ended:
-		t.Fatalf("it ended: %s", p.said.String())
-	case <-time.After(patience):
-		t.Fatal("it does not open")
+	p.url = p.door()
+	if args[0] == "serve" {
+		p.admin = p.door()
 	}
 	return p
+}
+
+// door returns the URL of the next door that opens.
+func (p *process) door() string {
+	p.t.Helper()
+	select {
+	case addr := <-p.opened:
+		return "http://" + addr
+	case <-p.ended:
+		p.t.Fatalf("it ended: %s", p.said.String())
+	case <-time.After(patience):
+		p.t.Fatal("it does not open")
+	}
+	return ""
 }
 
 func (p *process) listen(stderr io.Reader) {

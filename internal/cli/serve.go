@@ -154,7 +154,7 @@ func (l *listenFlags) listen(f *pflag.FlagSet, door string, file *policyfile.Lis
 }
 
 func newServe() *cobra.Command {
-	e, l := &engine{}, &listenFlags{}
+	e, l, a := &engine{}, &listenFlags{}, &adminFlags{}
 	cmd := &cobra.Command{
 		Use:   "serve [-c FILE]",
 		Short: "Run the daemon",
@@ -162,7 +162,10 @@ func newServe() *cobra.Command {
 
 SIGHUP, or a change of the policy file, puts the file in force anew; a file that
 is wrong changes nothing. SIGTERM ends the daemon when everybody in flight has
-been answered.`,
+been answered.
+
+The admin door explains what is decided (weir explain asks it). Off loopback it
+takes a token: WEIR_ADMIN_TOKEN, or admin.token_file in the policy file.`,
 		Example: `  weir serve
   weir serve -c weir.yaml --store redis://127.0.0.1:6379/0`,
 		Args: arguments(),
@@ -183,11 +186,19 @@ been answered.`,
 				return misuse("", "every door is off: there is nothing to serve")
 			}
 			c.Doors = []daemon.Door{daemon.HTTP(listen)}
+			management, err := a.listen(cmd.Flags(), c.File)
+			if err != nil {
+				return err
+			}
+			if management.Address != "" && management.Address != daemon.Off {
+				c.Doors = append(c.Doors, daemon.Admin(management))
+			}
 			return e.run(cmd.Context(), c)
 		},
 	}
 	e.flags(cmd.Flags())
 	l.flags(cmd.Flags(), "http", "127.0.0.1:8080")
 	l.access(cmd.Flags())
+	a.flags(cmd.Flags())
 	return cmd
 }

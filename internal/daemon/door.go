@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/weirhq/weir/internal/door/admin"
 	"github.com/weirhq/weir/internal/door/check"
 	"github.com/weirhq/weir/internal/door/guard"
 	"github.com/weirhq/weir/internal/door/proxy"
@@ -42,6 +43,19 @@ func HTTP(l Listen) Door {
 	}}
 }
 
+// Admin is the door for those who run the daemon. Whoever has its token may do
+// everything; on loopback without a token that is everybody there.
+func Admin(l Listen) Door {
+	l.NeedsToken = true
+	return Door{Name: "admin", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
+		api := admin.New(admin.Options{Gate: c.Gate})
+		if l.Token != "" {
+			api = guard.Token(l.Token, api)
+		}
+		return newHTTPServer(l.loopback(api), apiTimeouts, c.log, name, l)
+	}}
+}
+
 // Proxy is a limiting reverse proxy.
 func Proxy(l Listen, o proxy.Options) Door {
 	l.Public = true
@@ -56,6 +70,12 @@ func (l *Listen) guard(api http.Handler) http.Handler {
 	if l.Auth == "token" {
 		api = guard.Token(l.Token, api, "/healthz", "/readyz")
 	}
+	return l.loopback(api)
+}
+
+// loopback puts in front of an API what keeps browsers off it that are tricked
+// into coming there.
+func (l *Listen) loopback(api http.Handler) http.Handler {
 	if _, unix := l.unixPath(); unix {
 		return api // no browser gets there
 	}

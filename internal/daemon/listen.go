@@ -25,6 +25,10 @@ type Listen struct {
 	// others.
 	ProxyProtocol bool
 
+	// NeedsToken says that off loopback the door asks for its token whatever else
+	// it asks for, and is not opened without one.
+	NeedsToken bool
+
 	// OrAny takes any free port where that of Address is taken.
 	OrAny bool
 
@@ -77,9 +81,12 @@ func (l *Listen) check(door string) error {
 		}
 		local = loopback
 	}
+	if l.NeedsToken && !local && l.Token == "" {
+		return wrong(l.Address+" is off loopback and the door has no token", "set WEIR_ADMIN_TOKEN, or admin.token_file in the policy file")
+	}
 	switch l.Auth {
 	case "":
-		if !local {
+		if !local && !l.NeedsToken {
 			return wrong(fmt.Sprintf("%s is off loopback and auth is not stated", l.Address), "state auth: token, mtls or none")
 		}
 	case "none":

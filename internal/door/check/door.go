@@ -85,7 +85,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // read calls parse with a walker at the request's body, and answers the request
 // if the body or what parse makes of it is bad. What parse keeps, it has copied.
-func (d *door) read(w http.ResponseWriter, r *http.Request, parse func(*walker) error) bool {
+func read(w http.ResponseWriter, r *http.Request, parse func(*walker) error) bool {
 	if !isJSON(r.Header) {
 		w.Header().Set("Accept", "application/json")
 		guard.Refuse(w, guard.Problem{Status: http.StatusUnsupportedMediaType, Detail: "the Content-Type must be application/json, without a Content-Encoding"})

@@ -11,6 +11,7 @@ import (
 	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/headers"
+	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/internal/door/guard"
 )
 
@@ -19,7 +20,7 @@ func (d *door) peek(w http.ResponseWriter, r *http.Request) { d.decide(w, r, alg
 
 func (d *door) decide(w http.ResponseWriter, r *http.Request, verb algo.Verb) {
 	var q *request
-	if !d.read(w, r, func(body *walker) (err error) { q, err = body.readBill(verb); return err }) {
+	if !read(w, r, func(body *walker) (err error) { q, err = body.readBill(verb); return err }) {
 		return
 	}
 	if err := d.Limiter.Decide(r.Context(), &q.bill); err != nil {
@@ -86,7 +87,7 @@ func (d *door) batch(w http.ResponseWriter, r *http.Request) {
 	var requests []*request // nil where the bill is bad
 	var decisions []any
 	given := false
-	if !d.read(w, r, func(body *walker) error {
+	if !read(w, r, func(body *walker) error {
 		err := body.object([]string{"bills"}, func(int) error {
 			given = true
 			return body.array(maxBills, func(int) error {
@@ -161,7 +162,7 @@ func (d *door) decideAll(r *http.Request, requests []*request, decisions []any) 
 
 func (d *door) refund(w http.ResponseWriter, r *http.Request) {
 	var q refundRequest
-	if !d.read(w, r, func(body *walker) (err error) { q, err = body.readRefund(); return err }) {
+	if !read(w, r, func(body *walker) (err error) { q, err = body.readRefund(); return err }) {
 		return
 	}
 	charge, err := d.receipts.charge(q.receipt)
@@ -182,7 +183,7 @@ func (d *door) refund(w http.ResponseWriter, r *http.Request) {
 
 func (d *door) check(w http.ResponseWriter, r *http.Request) {
 	var q *checkRequest
-	if !d.read(w, r, func(body *walker) (err error) { q, err = body.readCheck(); return err }) {
+	if !read(w, r, func(body *walker) (err error) { q, err = body.readCheck(); return err }) {
 		return
 	}
 	v := gate.Get()
@@ -203,6 +204,16 @@ func (d *door) check(w http.ResponseWriter, r *http.Request) {
 		a.Rule = v.Rule.Name
 	}
 	d.answer(w, &v.Bill, a, Shows(v))
+}
+
+// ReadCall reads the body of check for another door. It has answered the request
+// if the body is bad.
+func ReadCall(w http.ResponseWriter, r *http.Request) (call *identity.Call, ok bool) {
+	var q *checkRequest
+	if !read(w, r, func(body *walker) (err error) { q, err = body.readCheck(); return err }) {
+		return nil, false
+	}
+	return &q.call, true
 }
 
 // Shows says how the charges of v appear in response headers.
