@@ -206,7 +206,8 @@ func (b *Bill) enter(i int) error {
 	b.entry[i] = int8(len(b.balances))
 	b.balances = b.balances[:len(b.balances)+1]
 	bal := &b.balances[len(b.balances)-1]
-	bal.Charge, bal.Quota, bal.Cost, bal.Trial = c, c.Limit.Quota(), c.Cost, c.Trial
+	bal.Charge, bal.Cost, bal.Trial = c, c.Cost, c.Trial
+	c.Limit.fill(&bal.Quota)
 	bal.Fits, bal.Debited, bal.Delay, bal.Blocked = false, false, 0, 0
 	return nil
 }
@@ -264,7 +265,7 @@ func (b *Bill) settle(i int, source string) {
 	}
 	if bal.Debited && c.Cost > 0 {
 		d.Delay = time.Duration(bal.Delay) * time.Microsecond
-		c.Receipt = bal.Receipt(c.Cost)
+		bal.receipt(&c.Receipt, c.Cost)
 	}
 }
 
@@ -285,15 +286,20 @@ func (bal *Balance) fitsUnblocked(wait int64) bool {
 
 // Receipt writes down a debit of cost units, for the view after it. It is for
 // stores that take a debit back themselves.
-func (bal *Balance) Receipt(cost int64) Receipt {
-	r := Receipt{ID: rand.Uint64() | 1, Cost: cost, At: bal.View.At}
+func (bal *Balance) Receipt(cost int64) (r Receipt) {
+	bal.receipt(&r, cost)
+	return r
+}
+
+// receipt writes it in place: see words.putBucket.
+func (bal *Balance) receipt(r *Receipt, cost int64) {
+	r.ID, r.Cost, r.At, r.Due, r.Phase, r.Refunded = rand.Uint64()|1, cost, bal.View.At, 0, 0, 0
 	switch {
 	case bal.Quota.Kind.Bucket():
 		r.Due, r.Phase = bal.View.Full, bal.View.Phase
 	case bal.Quota.Kind.Window():
 		r.Due = bal.View.Start
 	}
-	return r
 }
 
 // bind picks the charge that decided and copies its decision to the bill's.

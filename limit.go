@@ -156,15 +156,20 @@ func (l Limit) Refill() time.Duration {
 func (l Limit) debit(units int64) algo.Debit { q := l.Quota(); return q.Debit(units) }
 
 // Quota returns the limit as the algorithms see it. It is for stores.
-func (l *Limit) Quota() algo.Quota {
-	q := algo.Quota{Kind: l.kind, N: l.n, Period: l.period}
+func (l *Limit) Quota() (q algo.Quota) {
+	l.fill(&q)
+	return q
+}
+
+// fill writes the quota in place: see words.putBucket.
+func (l *Limit) fill(q *algo.Quota) {
+	q.Kind, q.N, q.Period, q.Capacity, q.Calendar = l.kind, l.n, l.period, 0, nil
 	if l.kind.Bucket() {
 		q.Capacity = l.capacity()
 	}
 	if l.zone != nil {
 		q.Calendar = l.zone.calendar(l.unit)
 	}
-	return q
 }
 
 func (l *Limit) capacity() int64 {

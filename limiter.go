@@ -62,7 +62,7 @@ type lease struct {
 
 // Allow charges 1 on key under each of limits, all or none.
 func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (d Decision, err error) {
-	if l.memory != nil && !l.closed.Load() && l.memory.takeUsual(ctx, &d, key, 1, limits) {
+	if len(limits) == 1 && l.direct(ctx) && l.memory.takeUsual(&d, key, 1, &limits[0]) {
 		return d, nil
 	}
 	return l.AllowN(ctx, key, 1, limits...)
@@ -70,7 +70,7 @@ func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (d Dec
 
 // AllowN charges n on key under each of limits, all or none.
 func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Limit) (d Decision, err error) {
-	if l.memory != nil && !l.closed.Load() && l.memory.takeUsual(ctx, &d, key, n, limits) {
+	if len(limits) == 1 && l.direct(ctx) && l.memory.takeUsual(&d, key, n, &limits[0]) {
 		return d, nil
 	}
 	p := l.bills.Get().(*lease)
@@ -80,6 +80,11 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Lim
 		p.bill.Charges = append(p.bill.Charges, Charge{Key: key, Limit: limits[i], Cost: n})
 	}
 	return l.decidePooled(ctx, p)
+}
+
+// direct reports whether the usual charge may go to memory without a bill.
+func (l *Limiter) direct(ctx context.Context) bool {
+	return l.memory != nil && !l.closed.Load() && ctx.Err() == nil
 }
 
 // Take decides the charges together: all are debited or none. The receipts are

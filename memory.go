@@ -86,8 +86,10 @@ func (c *clock) now() int64 {
 	if c.instead != nil {
 		return c.instead()
 	}
-	return c.start + int64(time.Since(c.base)/time.Microsecond)
+	return c.wall()
 }
+
+func (c *clock) wall() int64 { return c.start + int64(time.Since(c.base)/time.Microsecond) }
 
 // Caps implements Store.
 func (m *Memory) Caps() Caps {

@@ -1,7 +1,6 @@
 package weir
 
 import (
-	"context"
 	"time"
 
 	"github.com/weirhq/weir/algo"
@@ -14,21 +13,24 @@ import (
 //
 // The clock is read first: the processor hashes and divides while it waits for
 // the reading.
-func (m *Memory) takeUsual(ctx context.Context, d *Decision, key string, cost int64, limits []Limit) bool {
-	if len(limits) != 1 || key == "" || cost <= 0 || ctx.Err() != nil {
-		return false
-	}
-	l := &limits[0]
+func (m *Memory) takeUsual(d *Decision, key string, cost int64, l *Limit) bool {
 	n, period, capacity := l.n, l.period, l.capacity()
-	if !l.sound || l.unlimited || l.kind != algo.TokenBucket || n == 0 || cost > capacity {
+	if key == "" || cost <= 0 || !l.sound || l.unlimited || l.kind != algo.TokenBucket || n == 0 || cost > capacity {
 		return false
 	}
-	now := m.now()
+	var now int64
+	if m.instead == nil {
+		now = m.wall()
+	} else {
+		now = m.instead()
+	}
 	print := m.print(key, "", l)
 	us, part := algo.Regained(cost, n, period)
 
 	s := m.shard(print)
-	s.lock()
+	if !s.mu.TryLock() {
+		s.lock()
+	}
 	at := s.find(print)
 	full, phase := now, int64(0)
 	if at >= 0 {
@@ -49,7 +51,8 @@ func (m *Memory) takeUsual(ctx context.Context, d *Decision, key string, cost in
 		s.place(at, print, now).putUsual(full, phase, now, n, capacity)
 	}
 	s.mu.Unlock()
-
+	// What is written before the unlock has arrived by the time it is read: the
+	// caller's copy of the decision does not wait for it.
 	d.Source, d.Limit = "memory", capacity
 	d.Remaining = capacity - owed.Units(period)
 	d.ResetAfter = time.Duration(algo.FirstAfter(full, phase, n)-now) * time.Microsecond
