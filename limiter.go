@@ -176,23 +176,37 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error)
 		if err := l.Decide(ctx, &bill); err != nil {
 			return bill.Decision, err
 		}
+		if bill.Allowed && bill.Delay > bill.MaxWait { // a leaky bucket's queue is longer than there is time
+			d := bill.Decision
+			d.Allowed, d.Reason, d.RetryAfter, d.Delay = false, Limited, d.Delay-bill.MaxWait, 0
+			return d, l.takeBack(ctx, &bill)
+		}
 		if bill.Allowed {
 			err := sleep(ctx, bill.Delay)
-			if err != nil && bill.Err == nil {
-				// The caller gave up, so its context cannot carry the refund.
-				refund := context.WithoutCancel(ctx)
-				err = errors.Join(err, l.Refund(refund, bill.Charges...))
+			if err != nil {
+				err = errors.Join(err, l.takeBack(ctx, &bill))
 			}
 			return bill.Decision, err
 		}
-		// A bucket was asked for all the time there is, so its denial is final.
-		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait || bill.Charges[bill.Binding].Limit.Kind().Bucket() {
+		// A bucket was asked for all the time there is, so its denial is final,
+		// unless it is a block, which ends.
+		final := bill.Charges[bill.Binding].Limit.Kind().Bucket() && bill.Reason != Blocked
+		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait || final {
 			return bill.Decision, nil
 		}
 		if err := sleep(ctx, bill.RetryAfter); err != nil {
 			return bill.Decision, err
 		}
 	}
+}
+
+// takeBack refunds what b was charged. The caller has given up, so its context
+// cannot carry the refund.
+func (l *Limiter) takeBack(ctx context.Context, b *Bill) error {
+	if b.Err != nil {
+		return nil // admitted without the store: nothing was charged there
+	}
+	return l.Refund(context.WithoutCancel(ctx), b.Charges...)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
 )
 
 // What cannot fit before the deadline is denied at once, not at the deadline,
@@ -58,4 +59,50 @@ func TestWaitDeniesAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A leaky bucket admits into a queue; a place in it past the deadline is no place
+// and is given back.
+func TestWaitDoesNotQueuePastTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := weir.New(weir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		limit := weir.PerSecond(1).Using(algo.LeakyBucket).Burst(9)
+		charge := limit.Charge("k")
+		charge.Cost = 6
+		if d, err := l.Take(t.Context(), charge); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		began := time.Now()
+		d, err := l.Wait(ctx, limit.Charge("k"))
+		if err != nil || d.Allowed || d.RetryAfter != 2*time.Second || time.Since(began) > 0 {
+			t.Errorf("%+v %v after %v, want a denial at once that clears in 2s", d, err, time.Since(began))
+		}
+		if d, err := l.Peek(t.Context(), limit.Charge("k")); err != nil || d.Remaining != 4 {
+			t.Errorf("%d left (%v), want 4: the place was given back", d.Remaining, err)
+		}
+	})
+}
+
+func TestWaitSitsOutABlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := weir.New(weir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		charge := weir.PerSecond(1).Charge("k")
+		if err := l.Block(t.Context(), 2*time.Second, charge); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if d, err := l.Wait(t.Context(), charge); err != nil || !d.Allowed || time.Since(began) != 2*time.Second {
+			t.Errorf("%+v %v after %v, want admitted when the block ends", d, err, time.Since(began))
+		}
+	})
 }
