@@ -21,8 +21,8 @@ fuzz: ## every fuzz target, FUZZTIME (10m) of one worker each
 soak: ## HISTORIES (1000000) random histories against the promises of the contract
 	WEIR_HISTORIES=$(HISTORIES) go test -count 1 -timeout 0 -run TestPromises -v ./verify
 
-bench: ## decisions in memory beside rivals, hot key and 128k keys, one and two cores
-	go test -C bench -run '^$$' -bench . -benchmem -cpu 1,2 ./...
+bench: ## rivals side by side, in memory and on Redis, into docs/benchmarks.md; fails if a promise is not kept
+	go run -C bench ./cmd/report
 
 race: ## 16 processes of 64 goroutines on one key of a real Redis: exactly 1,000 admitted
 	go test -count 1 -run TestRace -v ./storetest

@@ -19,14 +19,19 @@ type Row struct {
 	Allocs   float64 // per charge
 }
 
-// round is how many charges a caller makes in a round. A round is shorter than
-// the time slice of the operating system, so that most rounds run undisturbed
-// on a machine that has other things to do; which ones does not matter, since
-// every limiter has its turn within milliseconds of every other.
-const round = 4000
+// A round of one caller is shorter than the time slice of the operating system,
+// so that most rounds run undisturbed on a machine that has other things to do;
+// which ones does not matter, since every limiter has its turn within
+// milliseconds of every other. Callers that share locks need longer ones: a
+// sync.Mutex shows what it costs only once callers have waited for it for a
+// millisecond, which is when it begins to hand itself on in order.
+const (
+	roundAlone    = 4_000
+	roundTogether = 100_000
+)
 
-// Compare runs the limiters in turn, n times each, with as many callers as
-// cores, and returns medians.
+// Compare runs the limiters in turn, with as many callers as cores, and returns
+// medians of n rounds each, or of a tenth of n where callers run together.
 func Compare(limiters []Limiter, w Workload, cores, n int) ([]Row, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	callers := newCallers(w.orders(cores))
@@ -42,6 +47,9 @@ func Compare(limiters []Limiter, w Workload, cores, n int) ([]Row, error) {
 		}
 		rows[i] = Row{Workload: w.Name, Cores: cores, Limiter: l.Name}
 		rows[i].Allocs = callers.allocations(takes[i])
+	}
+	if cores > 1 {
+		n = n/10 + 1
 	}
 	for range n {
 		for i := range limiters {
@@ -62,6 +70,7 @@ func Compare(limiters []Limiter, w Workload, cores, n int) ([]Row, error) {
 // callers are goroutines that charge together, round by round.
 type callers struct {
 	each    []*caller
+	length  int // charges that a caller makes in a round
 	waiting atomic.Int32
 	done    sync.WaitGroup
 }
@@ -77,7 +86,10 @@ type caller struct {
 }
 
 func newCallers(orders [][]string) *callers {
-	c := &callers{}
+	c := &callers{length: roundAlone}
+	if len(orders) > 1 {
+		c.length = roundTogether
+	}
 	for _, order := range orders {
 		one := &caller{order: order, work: make(chan Take)}
 		c.each = append(c.each, one)
@@ -95,7 +107,7 @@ func (c *callers) run(one *caller) {
 		for c.waiting.Load() > 0 {
 		}
 		one.began = time.Now()
-		for range round {
+		for range c.length {
 			if !take(one.order[one.at]) {
 				one.refused++
 			}
@@ -125,7 +137,7 @@ func (c *callers) round(take Take) float64 {
 			ended = one.ended
 		}
 	}
-	return float64(ended.Sub(began).Nanoseconds()) / float64(round*len(c.each))
+	return float64(ended.Sub(began).Nanoseconds()) / float64(c.length*len(c.each))
 }
 
 // allocations returns how many allocations a charge makes.
@@ -136,7 +148,7 @@ func (c *callers) allocations(take Take) float64 {
 	c.round(take)
 	runtime.ReadMemStats(&after)
 	allocs := float64(after.Mallocs - before.Mallocs)
-	return float64(int(allocs/float64(round*len(c.each))*100)) / 100 // the rounds' own are far below one
+	return float64(int(allocs/float64(c.length*len(c.each))*100)) / 100 // the rounds' own are far below one
 }
 
 func (c *callers) stop() {

@@ -1,14 +1,9 @@
 package memory
 
 import (
-	"context"
 	"runtime"
-	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/weirhq/weir"
 )
 
 // BenchmarkTake is for profiles and benchstat; run it with -cpu 1,2. Ratios come
@@ -36,42 +31,18 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// The bills whose cost is compared: one limit by the two ways, and five limits.
-func bills(tb testing.TB) map[string]func() {
-	l, err := weir.New(weir.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ctx, far := context.Background(), weir.Per(10, time.Second).Burst(1_000_000_000)
-	decide := func(n int) func() {
-		bill := &weir.Bill{}
-		for i := range n {
-			bill.Charges = append(bill.Charges, far.Named("limit-"+strconv.Itoa(i)).Charge("user:42"))
-		}
-		kept := []*weir.Bill{bill}
-		return func() {
-			if err := l.Decide(ctx, kept...); err != nil || !bill.Allowed {
-				tb.Fatal("refused", err)
-			}
-		}
-	}
-	return map[string]func(){
-		"Allow": func() {
-			if d, err := l.Allow(ctx, "user:42", far); err != nil || !d.Allowed {
-				tb.Fatal("refused", err)
-			}
-		},
-		"a bill of one":  decide(1),
-		"a bill of five": decide(5),
-	}
-}
-
+// BenchmarkBill is what the general way costs, by which policies decide.
 func BenchmarkBill(b *testing.B) {
-	for name, decide := range bills(b) {
-		b.Run(name, func(b *testing.B) {
+	for _, l := range append(Limiters[:1:1], Bills...) {
+		b.Run(l.Name, func(b *testing.B) {
+			take, err := l.filled(1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			order := NewKeys(1).Order(1)
 			b.ReportAllocs()
-			for b.Loop() {
-				decide()
+			for i := 0; b.Loop(); i++ {
+				take(order[i%orderLen])
 			}
 		})
 	}
@@ -81,10 +52,26 @@ func BenchmarkBill(b *testing.B) {
 // only a real fault passes it, on a machine that is busy too.
 
 func TestDecisionsDoNotAllocate(t *testing.T) {
-	for name, decide := range bills(t) {
-		if n := testing.AllocsPerRun(1000, decide); n != 0 {
-			t.Errorf("%s allocates %g times", name, n)
+	for _, l := range append(Limiters[:1:1], Bills...) {
+		take, err := l.filled(1)
+		if err != nil {
+			t.Fatal(err)
 		}
+		order := NewKeys(1).Order(1)
+		i := 0
+		if n := testing.AllocsPerRun(1000, func() { take(order[i]); i++ }); n != 0 {
+			t.Errorf("%s allocates %g times", l.Name, n)
+		}
+	}
+}
+
+func TestFiveLimitsCostLittleMoreThanFiveTimesOne(t *testing.T) {
+	rows, err := Compare(Bills, Workloads[1], 1, 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ratio := rows[1].Ns / rows[0].Ns; ratio > 8 {
+		t.Errorf("a bill of five takes %.1f times a bill of one, promised are 4", ratio)
 	}
 }
 
@@ -93,23 +80,29 @@ func TestRatios(t *testing.T) {
 	for _, c := range []struct {
 		workload Workload
 		cores    int
-		promised float64 // of go-limiter's time
+		rival    string
+		promised float64 // of the rival's time
 	}{
-		{Workloads[0], 1, 1}, {Workloads[0], 2, 0.65}, {Workloads[1], 1, 1}, {Workloads[1], 2, 0.5},
+		{Workloads[0], 1, GoLimiter, 1},
+		// How two cores share one lock depends on how far apart they are, and by
+		// a factor of three: only the floor is in the same place.
+		{Workloads[0], 2, Floor, 1.7},
+		{Workloads[1], 1, GoLimiter, 1},
+		{Workloads[1], 2, GoLimiter, 0.5},
 	} {
-		rows, err := Compare(Limiters[:3], c.workload, min(c.cores, runtime.NumCPU()), 60)
+		rows, err := Compare(Limiters[:3], c.workload, min(c.cores, runtime.NumCPU()), 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		weir, rival := rows[0], rows[2]
-		if weir.Limiter != Weir || rival.Limiter != GoLimiter {
-			t.Fatalf("compared %s with %s", weir.Limiter, rival.Limiter)
+		by := make(map[string]Row)
+		for _, r := range rows {
+			by[r.Limiter] = r
 		}
-		if weir.Allocs != 0 {
-			t.Errorf("%s, %d cores: %g allocations", c.workload.Name, c.cores, weir.Allocs)
+		if n := by[Weir].Allocs; n != 0 {
+			t.Errorf("%s, %d cores: %g allocations", c.workload.Name, c.cores, n)
 		}
-		if ratio := weir.Ns / rival.Ns; ratio > wide*c.promised {
-			t.Errorf("%s, %d cores: %.2f of go-limiter's time, promised are %.2f", c.workload.Name, c.cores, ratio, c.promised)
+		if ratio := by[Weir].Ns / by[c.rival].Ns; ratio > wide*c.promised {
+			t.Errorf("%s, %d cores: %.2f of %s's time, promised are %.2f", c.workload.Name, c.cores, ratio, c.rival, c.promised)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -150,4 +151,28 @@ func openHTTPRate(int) (Take, error) {
 		return nil, err
 	}
 	return func(key string) bool { return !l.OnLimit(nil, r, key) }, nil
+}
+
+// Bills are one limit and five limits on a key, each decided as one bill by one
+// caller.
+var Bills = []Limiter{{"a bill of one", openBill(1)}, {"a bill of five", openBill(5)}}
+
+func openBill(limits int) func(keys int) (Take, error) {
+	return func(keys int) (Take, error) {
+		l, err := weir.New(weir.Options{Store: weir.NewMemory(weir.MemoryOptions{MaxBytes: roomFor(limits * keys)})})
+		if err != nil {
+			return nil, err
+		}
+		bill := &weir.Bill{}
+		for i := range limits {
+			bill.Charges = append(bill.Charges, limitFor(keys).Named("limit-"+strconv.Itoa(i)).Charge(""))
+		}
+		ctx, bills := context.Background(), []*weir.Bill{bill}
+		return func(key string) bool {
+			for i := range bill.Charges {
+				bill.Charges[i].Key = key
+			}
+			return l.Decide(ctx, bills...) == nil && bill.Allowed
+		}, nil
+	}
 }

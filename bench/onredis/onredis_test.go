@@ -1,9 +1,10 @@
 package onredis
 
 import (
-	"context"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/weirhq/weir/internal/loadgen"
 	"github.com/weirhq/weir/internal/testredis"
@@ -40,25 +41,41 @@ func TestEveryLimiterAsksRedis(t *testing.T) {
 	}
 }
 
-// Each check is charged by Redis: what the callers count as admitted is what the
-// balance lacks.
+// Each check is a write in Redis, and no check is answered without it.
 func TestWeirIsStrict(t *testing.T) {
 	server := testredis.Start(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
 	check, end, err := Limiters[0].Open(server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	one := check()
+	before, err := loadgen.ReadUsage(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 100 {
 		if allowed, err := one(t.Context(), "key"); err != nil || !allowed {
 			t.Fatal("refused", err)
 		}
 	}
-	if err := end(); err != nil {
+	after, err := loadgen.ReadUsage(t.Context(), client)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one(context.Background(), "key"); err == nil {
-		t.Error("a closed limiter decides")
+	if used := after.Since(&before); used.Commands["set"] != 100 {
+		t.Errorf("100 checks in a row are %v", used.Commands)
+	}
+	server.Stop()
+	if _, err := one(t.Context(), "key"); err == nil {
+		t.Error("a check is decided without the server")
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
 	}
 }
 
