@@ -30,6 +30,7 @@ type run struct {
 
 // ask is one key of a run and the bills that wait for it, in order of arrival.
 type ask struct {
+	key   int // its position
 	first ref
 	more  []ref
 }
@@ -105,6 +106,9 @@ func (f *flight) join(r ref) {
 		if at < cap(f.runs) {
 			f.runs = f.runs[:at+1]
 			old := &f.runs[at]
+			if old.of == nil { // room that append made and nobody has used yet
+				old.of = make(map[int]int)
+			}
 			clear(old.of)
 			old.asks, old.merge = old.asks[:0], false
 		} else {
@@ -119,8 +123,7 @@ func (f *flight) join(r ref) {
 		return
 	}
 	run.of[key] = len(run.asks)
-	run.asks = append(run.asks, ask{first: r})
-	f.use(key)
+	run.asks = append(run.asks, ask{key: key, first: r})
 }
 
 func (f *flight) encodeRun(run *run) (ints int) {
@@ -128,6 +131,10 @@ func (f *flight) encodeRun(run *run) (ints int) {
 	f.body = append(f.body, q.body[p.from:p.to]...)
 	f.body = appendInt(f.body, int64(len(run.asks)))
 	ints = p.ints + 2
+	// In the order of the runs and not of arrival, in which shapes alternate.
+	for i := range run.asks {
+		f.use(run.asks[i].key)
+	}
 	if !run.merge {
 		f.body = appendInt(f.body, 0)
 		return ints
