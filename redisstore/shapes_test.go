@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/internal/testredis"
@@ -18,7 +19,7 @@ func TestShapesTakeTurns(t *testing.T) {
 	h := open(t, testredis.Start(t), redisstore.Options{Senders: 1})
 	for round := 1; round <= 9; round++ {
 		var bills []*weir.Bill
-		limit := func(i int) weir.Limit { return weir.PerDay(int64(100 + i%round)) }
+		limit := func(i int) weir.Limit { return weir.Per(int64(100+i%round), 24*time.Hour) }
 		for i := range 200 {
 			bills = append(bills, &weir.Bill{Charges: []weir.Charge{limit(i).Charge(fmt.Sprintf("round %d key %d", round, i))}})
 		}
