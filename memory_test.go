@@ -153,7 +153,7 @@ func TestEqualsAreThinned(t *testing.T) {
 // TestLogsAreBounded: a flood of sliding logs stays within the bound, and the
 // log being charged is never the one that gives way.
 func TestLogsAreBounded(t *testing.T) {
-	w := newWorldOf(t, MemoryOptions{MaxBytes: 4 * leastRoom})
+	w := newWorldOf(t, MemoryOptions{MaxBytes: leastRoom})
 	l := Per(50, time.Hour).Using(algo.SlidingLog)
 	for i := range many(20_000) {
 		key := fmt.Sprint(i)
@@ -165,7 +165,7 @@ func TestLogsAreBounded(t *testing.T) {
 		}
 	}
 	s := w.memory.Stats()
-	if over := s.Bytes - 4*leastRoom; over > 0 || s.Evicted == 0 {
+	if over := s.Bytes - leastRoom; over > 0 || s.Evicted == 0 {
 		t.Errorf("%+v", s)
 	}
 	var logs, entries int64

@@ -26,7 +26,7 @@ const (
 	titleSpace = 34
 )
 
-// Chart draws the panels one below the other as SVG. It names its own colours
+// Chart draws the panels one below the other as SVG. It names its own colors
 // and background, so that it reads the same on any page.
 func Chart(panels []Panel) string {
 	height := gap

@@ -3,6 +3,7 @@ package policyfile
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,25 +175,25 @@ func TestWatchRuns(t *testing.T) {
 	}
 	write(t, name, rules("a"))
 	synctest.Test(t, func(t *testing.T) {
-		changes := 0
-		stop, err := Watch(name, func() { changes++ })
+		var changes atomic.Int32
+		stop, err := Watch(name, func() { changes.Add(1) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		write(t, name, rules("b"))
-		for changes == 0 && time.Since(began) < time.Minute {
+		for changes.Load() == 0 && time.Since(began) < time.Minute {
 			<-time.After(pollEvery)
 			synctest.Wait()
 		}
-		if changes != 1 || time.Since(began) > 3*pollEvery {
-			t.Errorf("%d changes after %v", changes, time.Since(began))
+		if changes.Load() != 1 || time.Since(began) > 3*pollEvery {
+			t.Errorf("%d changes after %v", changes.Load(), time.Since(began))
 		}
 		stop()
 		stop()
 		write(t, name, rules("c"))
 		<-time.After(time.Minute)
-		if changes != 1 {
+		if changes.Load() != 1 {
 			t.Error("a change is reported after stop")
 		}
 	})
