@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -246,4 +248,10 @@ func TestAdminOffLoopback(t *testing.T) {
 	if status, answer := postTo(t, url, `{}`, "Authorization", "Bearer s3cret"); status != 200 {
 		t.Errorf("%d %s", status, answer)
 	}
+}
+
+// sha256Hex names an API key as the store does.
+func sha256Hex(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
 }

@@ -34,7 +34,7 @@ func openCallers(s StoreConfig, log *slog.Logger) (*callers, error) {
 		return nil, &StoreError{err}
 	}
 	outage := outageLog{log: log}
-	l, err := identity.NewLookups(d, identity.LookupOptions{OnError: outage.hear})
+	l, err := identity.NewLookups(d, identity.LookupOptions{Timeout: s.Timeout, OnError: outage.hear})
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
