@@ -9,6 +9,12 @@ import "github.com/weirhq/weir/algo"
 // and are parsed once. Those of a run that fall on one key are one question, "how
 // many of these": the script debits as many as fit and answers once, and each
 // bill's own view follows from its place among them, first come first.
+//
+// The script decides run after run and then the other bills, so bills of different
+// shapes change places. Those that share a key must not: a bill joins a run only
+// if nothing on its key is decided later, else it begins a run of its own, or
+// stands among the other bills. So a flight decides what the same bills, asked one
+// by one, would get.
 type flight struct {
 	requests []*request
 	shapes   map[string]int // a single bill's arguments → its run
@@ -16,6 +22,7 @@ type flight struct {
 	bills    []ref // the other bills
 	keys     []string
 	index    map[string]int // stored key → position in keys, from 1
+	last     []int          // by position: the run that used the key last, or amongBills
 	which    []int          // position of each balance's key
 	repeats  bool           // a key is used twice, so which has to travel
 	body     []byte
@@ -38,6 +45,10 @@ type ask struct {
 // ref is a part of a request.
 type ref struct{ request, part int }
 
+// amongBills stands in flight.last for a key that a bill outside the runs uses:
+// those are decided after every run.
+const amongBills = 1 << 30
+
 func newFlight() *flight {
 	return &flight{shapes: make(map[string]int), index: make(map[string]int)}
 }
@@ -48,7 +59,7 @@ func (f *flight) reset(requests []*request) {
 	f.runs = f.runs[:0]
 	f.bills, f.which, f.body, f.repeats = f.bills[:0], f.which[:0], f.body[:0], false
 	clear(f.keys)
-	f.keys = f.keys[:0]
+	f.keys, f.last = f.keys[:0], f.last[:0]
 	clear(f.index)
 }
 
@@ -61,10 +72,8 @@ func (f *flight) part(r ref) (*request, *part) {
 func (f *flight) encode(notAfter int64) (keys []string, body, which string) {
 	for i, q := range f.requests {
 		for j := range q.parts {
-			if q.parts[j].single {
-				f.join(ref{i, j})
-			} else {
-				f.bills = append(f.bills, ref{i, j})
+			if r := (ref{i, j}); !f.join(r) {
+				f.stand(r)
 			}
 		}
 	}
@@ -76,12 +85,7 @@ func (f *flight) encode(notAfter int64) (keys []string, body, which string) {
 	}
 	f.body = appendInt(f.body, 0)
 	for _, r := range f.bills {
-		q, p := f.part(r)
-		f.body = append(f.body, q.body[p.from:p.to]...)
-		ints += p.ints
-		for _, key := range q.keys[p.key : p.key+p.count] {
-			f.use(f.position(key))
-		}
+		ints += f.encodeBill(r)
 	}
 	f.body = appendInt(f.body, 0)
 	appendArray(f.body[:0], ints+2)
@@ -95,35 +99,76 @@ func (f *flight) encode(notAfter int64) (keys []string, body, which string) {
 	return f.keys, string(f.body), which
 }
 
-// join adds a single bill to the run of its shape.
-func (f *flight) join(r ref) {
+// join adds a bill to the run of its shape, if it may stand in one.
+func (f *flight) join(r ref) bool {
 	q, p := f.part(r)
+	if !p.single {
+		return false
+	}
+	key := f.position(q.keys[p.key])
+	last := f.last[key-1]
+	if last == amongBills {
+		return false
+	}
 	shape := q.body[p.from:p.to]
 	at, ok := f.shapes[string(shape)]
-	if !ok {
-		at = len(f.runs)
+	if !ok || last > at {
+		at = f.begin()
 		f.shapes[string(shape)] = at
-		if at < cap(f.runs) {
-			f.runs = f.runs[:at+1]
-			old := &f.runs[at]
-			if old.of == nil { // room that append made and nobody has used yet
-				old.of = make(map[int]int)
-			}
-			clear(old.of)
-			old.asks, old.merge = old.asks[:0], false
-		} else {
-			f.runs = append(f.runs, run{of: make(map[int]int)})
-		}
 	}
+	f.last[key-1] = at
 	run := &f.runs[at]
-	key := f.position(q.keys[p.key])
 	if i, ok := run.of[key]; ok {
 		run.asks[i].more = append(run.asks[i].more, r)
 		run.merge = true
-		return
+		return true
 	}
 	run.of[key] = len(run.asks)
 	run.asks = append(run.asks, ask{key: key, first: r})
+	return true
+}
+
+// begin starts a run, in room of an earlier flight where there is some.
+func (f *flight) begin() int {
+	at := len(f.runs)
+	if at == cap(f.runs) {
+		f.runs = append(f.runs, run{of: make(map[int]int)})
+		return at
+	}
+	f.runs = f.runs[:at+1]
+	run := &f.runs[at]
+	if run.of == nil { // room that append made and nobody has used yet
+		run.of = make(map[int]int)
+	}
+	clear(run.of)
+	run.asks, run.merge = run.asks[:0], false
+	return at
+}
+
+// stand adds a bill to those outside the runs.
+func (f *flight) stand(r ref) {
+	q, p := f.part(r)
+	for _, key := range q.keys[p.key : p.key+p.count] {
+		f.last[f.position(key)-1] = amongBills
+	}
+	f.bills = append(f.bills, r)
+}
+
+// encodeBill encodes a bill outside the runs, where a single one has to say as
+// well how many balances it has and that it is no trial.
+func (f *flight) encodeBill(r ref) (ints int) {
+	q, p := f.part(r)
+	for _, key := range q.keys[p.key : p.key+p.count] {
+		f.use(f.position(key))
+	}
+	if !p.single {
+		f.body = append(f.body, q.body[p.from:p.to]...)
+		return p.ints
+	}
+	f.body = append(f.body, q.body[p.from:p.quota]...)
+	f.body = appendInt(appendInt(f.body, 1), 0)
+	f.body = append(f.body, q.body[p.quota:p.to]...)
+	return p.ints + 2
 }
 
 func (f *flight) encodeRun(run *run) (ints int) {
@@ -151,6 +196,7 @@ func (f *flight) position(key string) int {
 	at, ok := f.index[key]
 	if !ok {
 		f.keys = append(f.keys, key)
+		f.last = append(f.last, -1)
 		at = len(f.keys)
 		f.index[key] = at
 	}

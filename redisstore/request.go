@@ -44,9 +44,10 @@ type part struct {
 	single bool // one balance, no trial: may join a run
 	count  int  // balances
 	key    int  // first in request.keys
-	from   int  // arguments in request.body
-	to     int
-	ints   int // how many arguments these are
+	from   int  // arguments in request.body: verb and wait,
+	quota  int  // of a single one the quota,
+	to     int  // and their end
+	ints   int  // how many arguments these are
 
 	status string // "" decided, or the script's word
 	first  int    // first in request.outcomes
@@ -90,6 +91,7 @@ func (r *request) add(verb algo.Verb, bill *weir.Bill, pick []int, keys *keyer, 
 	p.single = n == 1 && (pick != nil || balances[0].Trial == 0)
 	r.int(&p, 1+int64(verb))
 	r.int(&p, int64(bill.MaxWait/time.Microsecond))
+	p.quota = len(r.body)
 	if !p.single {
 		r.int(&p, int64(n))
 	}
