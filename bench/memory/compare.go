@@ -52,13 +52,11 @@ func Compare(limiters []Limiter, w Workload, cores, n int) ([]Row, error) {
 		n = n/10 + 1
 	}
 	for range n {
-		for i := range limiters {
+		for i, l := range limiters {
 			samples[i] = append(samples[i], callers.round(takes[i]))
-		}
-	}
-	for _, one := range callers.each {
-		if one.refused > 0 {
-			return nil, fmt.Errorf("%s: %d charges were refused; the limits are meant to admit all", w.Name, one.refused)
+			if refused := callers.refused(); refused > 0 {
+				return nil, fmt.Errorf("%s, %s: %d charges were refused; the limits are meant to admit all", w.Name, l.Name, refused)
+			}
 		}
 	}
 	for i := range rows {
@@ -138,6 +136,14 @@ func (c *callers) round(take Take) float64 {
 		}
 	}
 	return float64(ended.Sub(began).Nanoseconds()) / float64(c.length*len(c.each))
+}
+
+// refused returns how many charges were, over all rounds.
+func (c *callers) refused() (n int) {
+	for _, one := range c.each {
+		n += one.refused
+	}
+	return n
 }
 
 // allocations returns how many allocations a charge makes.

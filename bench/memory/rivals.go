@@ -129,12 +129,12 @@ func openThrottled(int) (Take, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its burst times its emission interval has to fit a time.Duration.
-	quota := throttled.RateQuota{MaxRate: throttled.PerSec(perSecond), MaxBurst: 10_000_000}
+	quota := throttled.RateQuota{MaxRate: throttled.PerSec(perSecond), MaxBurst: burst}
 	l, err := throttled.NewGCRARateLimiterCtx(store, quota)
 	if err != nil {
 		return nil, err
 	}
+	l.SetMaxCASAttemptsLimit(1_000_000) // else it gives up on a key that others hit too
 	ctx := context.Background()
 	return func(key string) bool {
 		limited, _, err := l.RateLimitCtx(ctx, key, 1)
