@@ -1,6 +1,6 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak bench race mainjob verify demo cover cold-build docs clean
+.PHONY: help test lint fuzz soak bench race mainjob verify swaps caddy demo cover cold-build docs clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
@@ -32,6 +32,12 @@ verify: ## the vectors through the binary, on memory and on a redis-server of it
 
 mainjob: ## weir proxy before a real nginx, driven by access logs, counted by awk
 	go test -count 1 -run TestMainJob -v ./internal/mainjob
+
+swaps: ## the policy file swapped 10,000 times under load: no decision by two policies, no balance lost
+	WEIR_SWAPS=10000 go test -count 1 -timeout 0 -run TestSwaps -v ./internal/daemon
+
+caddy: ## what a real Caddy serves for each spelling of a path, against the record; builds Caddy: 5 CPU minutes
+	go test -C tools/caddy -count 1 ./...
 
 demo: ## API, proxy, policy and three callers in one terminal
 	go run ./cmd/weir demo

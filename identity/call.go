@@ -11,7 +11,7 @@ type Call struct {
 	Peer   netip.Addr // the direct peer; invalid on a unix socket
 	Unix   bool       // the peer is on a unix socket
 	Method string     // as received; policy compares upper-cased
-	Path   string     // raw path, query and fragment cut off, percent-encoding kept
+	Path   string     // raw path, query cut off, percent-encoding and any # kept
 	Query  string     // raw query, without "?"
 	Host   string     // as received, port included
 	Header Header     // request header fields

@@ -18,6 +18,7 @@ import (
 //	/a//../b    /b where // is one slash first; /a/b where .. leaves the empty name
 //	/a\b        servers that follow the browser's rules read /a/b
 //	/a;v=1/b    servlet containers serve /a/b
+//	/a#/../b    nginx serves /a; Caddy and net/http take # for a letter and serve /b
 //
 // Whoever limits a path limits it under every reading, or refuses it. Encoded
 // letters are no such case: all servers decode before they walk the dots.
@@ -33,22 +34,34 @@ func CleanPath(raw string) string {
 }
 
 // AppendReadings appends every reading of a raw path, CleanPath's first, each
-// once and at most 16. More than one means that the path is ambiguous.
+// once and at most 32. More than one means that the path is ambiguous.
 func AppendReadings(dst []string, raw string) []string {
-	raw = cutQuery(raw)
-	if isClean(raw) {
-		return append(dst, raw)
+	first, path := len(dst), cutQuery(raw)
+	if isClean(path) {
+		dst = append(dst, path)
+	} else {
+		dst = appendHabits(dst, first, path)
 	}
-	first := len(dst)
-	dst = append(dst, clean(raw, 0))
-	possible := disputes(raw)
-	// Every combination: one server may hold two of these habits.
-	for habits := possible; habits != 0; habits = (habits - 1) & possible {
-		if reading := clean(raw, habits); !slices.Contains(dst[first:], reading) {
-			dst = append(dst, reading)
-		}
+	if len(path) < len(raw) && raw[len(path)] == '#' {
+		whole, _, _ := strings.Cut(raw, "?")
+		dst = appendHabits(dst, first, whole)
 	}
 	return dst
+}
+
+// appendHabits appends what every server may make of path, whose # is a letter,
+// less what stands in dst from first on.
+func appendHabits(dst []string, first int, path string) []string {
+	possible := disputes(path)
+	// Every combination, from none on: one server may hold two of these habits.
+	for h := habits(0); ; h = (h - possible) & possible {
+		if reading := clean(path, h); !slices.Contains(dst[first:], reading) {
+			dst = append(dst, reading)
+		}
+		if h == possible {
+			return dst
+		}
+	}
 }
 
 // habits are what servers do beyond the first reading, as a set.

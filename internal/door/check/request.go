@@ -293,8 +293,9 @@ func (w *walker) target(call *identity.Call) error {
 	if !strings.HasPrefix(s, "/") && s != "*" {
 		return wrong("must begin with /")
 	}
-	s, _, _ = strings.Cut(s, "#")
-	call.Path, call.Query, _ = strings.Cut(s, "?")
+	// A # stays in the path, where it is a letter to some servers.
+	call.Path, s, _ = strings.Cut(s, "?")
+	call.Query, _, _ = strings.Cut(s, "#")
 	return nil
 }
 
