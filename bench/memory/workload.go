@@ -11,6 +11,9 @@ type Workload struct {
 // Workloads are one key that everybody hits, and many.
 var Workloads = []Workload{{"hot key", 1}, {"128k keys", 128 << 10}}
 
+// BillWorkload is what bills of several limits are compared under.
+var BillWorkload = Workload{"10,000 keys", 10_000}
+
 // orders returns one order of look-ups for each of n callers.
 func (w Workload) orders(n int) [][]string {
 	orders := make([][]string, n)
