@@ -341,3 +341,18 @@ func TestDirectoryPanics(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// Where the directory is for tenants alone, keys are those of the file, and
+// strangers are unknown without a question.
+func TestTenantsOnly(t *testing.T) {
+	d := &ledger{keys: map[string]KeyRecord{"k-elsewhere": {Tenant: "beta"}}, tenants: map[string]TenantRecord{"acme": {Plan: "pro"}}}
+	r := resolver(t, Config{APIKeys: APIKeys{
+		Header: "X-API-Key", Keys: map[string]KeyRecord{"k-acme": {Tenant: "acme"}}, Lookups: lookups(t, d, LookupOptions{}), TenantsOnly: true,
+	}})
+	if c := resolve(t, r, withKey("k-elsewhere")); c.Key != KeyUnknown || d.questions() != 0 {
+		t.Errorf("a key of the directory: %+v after %q", c, d.asked)
+	}
+	if c := resolve(t, r, withKey("k-acme")); c.Plan != "pro" || d.questions() != 1 {
+		t.Errorf("a key of the file: %+v after %q", c, d.asked)
+	}
+}

@@ -225,7 +225,7 @@ func TestAdminDoor(t *testing.T) {
 	}
 	r.Header.Set("Authorization", token)
 	w, err := http.DefaultClient.Do(r)
-	if err != nil || w.StatusCode != 405 || w.Header.Get("Allow") != "POST" || w.Body.Close() != nil {
+	if err != nil || w.StatusCode != http.StatusMethodNotAllowed || w.Header.Get("Allow") != "POST" || w.Body.Close() != nil {
 		t.Errorf("%+v %v", w, err)
 	}
 	if text, err := exec.Command("weir", "explain", "/", "--addr", p.admin).CombinedOutput(); err != nil {

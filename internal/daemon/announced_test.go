@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -190,7 +191,9 @@ func TestAnnouncedLate(t *testing.T) {
 		return err == nil && a.Addr().String() == balancer
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Listener.Close()
+	if err := server.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
 	server.Listener = newAnnouncing(inner, trusted, 50*time.Millisecond)
 	server.Start()
 	defer server.Close()
@@ -201,7 +204,7 @@ func TestAnnouncedLate(t *testing.T) {
 	if got := says(t, dialFrom(t, stranger, inner.Addr().String()), "", "GET"); got != "200 " {
 		t.Errorf("beside a late one: %s", got)
 	}
-	if _, err := late.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := late.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the late one was not closed: %v", err)
 	}
 }

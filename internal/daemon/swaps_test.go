@@ -67,8 +67,11 @@ func (c *caller) ask(address string) (int, error) {
 	var answer struct {
 		Charges []struct{ Limit, Remaining int64 }
 	}
-	if err := json.Unmarshal(text, &answer); err != nil || len(answer.Charges) != 2 {
-		return 0, fmt.Errorf("%v %s", err, text)
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return 0, err
+	}
+	if len(answer.Charges) != 2 {
+		return 0, fmt.Errorf("not decided by two rules: %s", text)
 	}
 	c.asked++
 	one, two := answer.Charges[0], answer.Charges[1]
