@@ -52,6 +52,21 @@ func stated(b *Bill) Failure {
 	return winner
 }
 
+// refuseAnyway answers charge i if no store is needed to refuse it: what can
+// never fit, and what a limit of nothing is asked for.
+func (b *Bill) refuseAnyway(i int) bool {
+	bal := &b.balances[b.entry[i]]
+	if bal.Cost == 0 || !bal.Never && bal.Quota.N > 0 {
+		return false
+	}
+	d := &b.Each[i]
+	d.Allowed, d.Reason, d.RetryAfter, d.Remaining = false, Limited, Never, 0
+	if bal.Quota.N > 0 {
+		d.Reason = TooLarge
+	}
+	return true
+}
+
 func (b *Bill) refuse() {
 	for i := range b.Each {
 		d := &b.Each[i]
@@ -60,15 +75,11 @@ func (b *Bill) refuse() {
 			continue
 		}
 		d.Limit, d.Remaining = b.Charges[i].Limit.Most(), 0
-		if b.Charges[i].Limit.failure == Closed && b.Charges[i].Cost > 0 {
+		if !b.refuseAnyway(i) && b.Charges[i].Limit.failure == Closed && b.Charges[i].Cost > 0 {
 			d.Allowed, d.Reason, d.RetryAfter = false, FailedClosed, closedRetry
 		}
 	}
-	b.Allowed = true
-	for i := range b.Each {
-		b.Allowed = b.Allowed && b.Each[i].Allowed
-	}
-	b.bind()
+	b.conclude()
 }
 
 func (b *Bill) admit() {
@@ -79,9 +90,18 @@ func (b *Bill) admit() {
 			d.Reason = FailedOpen
 			d.Limit = b.Charges[i].Limit.Most()
 			d.Remaining = d.Limit
+			b.refuseAnyway(i)
 		}
 	}
+	b.conclude()
+}
+
+// conclude makes the bill's decision of its charges'.
+func (b *Bill) conclude() {
 	b.Allowed = true
+	for i := range b.Each {
+		b.Allowed = b.Allowed && b.Each[i].Allowed
+	}
 	b.bind()
 }
 

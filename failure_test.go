@@ -243,3 +243,43 @@ func TestShare(t *testing.T) {
 		}
 	}
 }
+
+// What can never be admitted needs no store to be refused, whatever the limit
+// states for an outage.
+func TestWhatCanNeverFitIsRefusedWithoutAStore(t *testing.T) {
+	for _, c := range []struct {
+		limit  string
+		cost   int64
+		reason Reason
+	}{
+		{"0/min on_store_failure=open", 1, Limited},
+		{"0/min on_store_failure=closed", 1, Limited},
+		{"5/min on_store_failure=open", 6, TooLarge},
+		{"5/min on_store_failure=closed", 6, TooLarge},
+	} {
+		l, err := New(Options{Store: gone{NewMemory(MemoryOptions{})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit, err := ParseLimit(c.limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := l.Take(context.Background(), withCost(limit, "k", c.cost))
+		if err != nil || d.Allowed || d.Reason != c.reason || d.RetryAfter != Never {
+			t.Errorf("%d of %s: %+v %v", c.cost, c.limit, d, err)
+		}
+		if d, err := l.Peek(context.Background(), Charge{Key: "k", Limit: limit, Peek: true}); err != nil || !d.Allowed {
+			t.Errorf("a peek at %s: %+v %v", c.limit, d, err)
+		}
+	}
+}
+
+// gone is a store that nobody can talk to.
+type gone struct{ Store }
+
+func (gone) Apply(_ context.Context, bills []*Bill) {
+	for _, b := range bills {
+		b.Err = &StoreError{Kind: "unreachable", Unreachable: true}
+	}
+}

@@ -62,7 +62,10 @@ func (l *line) ask(ctx context.Context, r *request, weight int) *weir.StoreError
 func (l *line) send(requests []*request, deadline time.Time) error {
 	f := <-l.flights
 	defer func() { l.flights <- f }()
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	// A flight may have left late because others were long. It still gets the
+	// whole time for its trip, so that a full queue is not taken for a server
+	// that is away; past the deadline the script charges nothing and says so.
+	ctx, cancel := context.WithTimeout(context.Background(), l.store.options.Timeout)
 	defer cancel()
 	if err := l.fly(ctx, f, requests, deadline); err != nil {
 		se := storeError(err)
@@ -196,6 +199,7 @@ func (s *Store) call(ctx context.Context, sc *script, keys, args []string) (stri
 func take(s *scripts) *script        { return &s.take }
 func commandText(s *scripts) *script { return &s.command }
 func fingerprint(s *scripts) *script { return &s.fingerprint }
+func instances(s *scripts) *script   { return &s.instances }
 
 func refusesWrites(err error) bool {
 	text, ok := refusal(err)

@@ -24,9 +24,6 @@ func appendInt(b []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 0xd3), uint64(n))
 }
 
-// arrayHead is the length of what appendArray writes before the elements.
-const arrayHead = 5
-
 // appendArray appends the head of an array of n elements.
 func appendArray(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n))
@@ -59,18 +56,17 @@ func bigEndian(s string) (n uint64) {
 	return n
 }
 
-// array reads the head of an array.
-func (r *reader) array() int {
+// array reads the head of an array. What follows says by itself where it ends.
+func (r *reader) array() {
 	switch t := r.next(1)[0]; {
 	case t&0xf0 == 0x90:
-		return int(t & 0x0f)
 	case t == 0xdc:
-		return int(bigEndian(r.next(2)))
+		r.next(2)
 	case t == 0xdd:
-		return int(bigEndian(r.next(4)))
+		r.next(4)
+	default:
+		r.err = errReply
 	}
-	r.err = errReply
-	return 0
 }
 
 // value reads an integer, or a word where the script put one. false is "".

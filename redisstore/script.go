@@ -22,7 +22,7 @@ const shebang = "#!lua flags=allow-oom\n"
 
 // scripts are the texts of one store: they differ in where the time comes from
 // and in whether they declare themselves.
-type scripts struct{ take, command, fingerprint script }
+type scripts struct{ take, command, fingerprint, instances script }
 
 func composeScripts(givenClock, plain bool) scripts {
 	clock := "1_clock_server"
@@ -38,6 +38,7 @@ func composeScripts(givenClock, plain bool) scripts {
 		command: compose(head, clock, "2_exact", "3_state", "4_judge", "5_command"),
 
 		fingerprint: compose(head, "5_fingerprint"),
+		instances:   compose(head, clock, "5_instances"),
 	}
 }
 

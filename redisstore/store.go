@@ -207,23 +207,44 @@ func (s *Store) closeLines() error {
 	return nil
 }
 
-// Apply implements weir.Store.
+// Apply implements weir.Store. Many bills are decided in their order, a flight's
+// worth at a time: sent all at once, one large batch would take the queue's time
+// from everybody else. On a cluster each group's bills go their own way.
 func (s *Store) Apply(ctx context.Context, bills []*weir.Bill) {
-	if len(bills) == 1 {
-		s.one(ctx, bills)
+	if len(bills) == 1 || !s.cluster {
+		s.inOrder(ctx, bills)
 		return
 	}
-	var elsewhere sync.WaitGroup
+	var groups sync.WaitGroup
+	for _, some := range s.byGroup(bills) {
+		groups.Go(func() { s.inOrder(ctx, some) })
+	}
+	groups.Wait()
+}
+
+// inOrder decides bills a flight's worth after the other.
+func (s *Store) inOrder(ctx context.Context, bills []*weir.Bill) {
 	for len(bills) > 0 {
 		n := s.together(bills)
-		some := bills[:n]
-		if bills = bills[n:]; len(bills) == 0 {
-			s.one(ctx, some)
-			break
-		}
-		elsewhere.Go(func() { s.one(ctx, some) })
+		s.one(ctx, bills[:n])
+		bills = bills[n:]
 	}
-	elsewhere.Wait()
+}
+
+// byGroup splits bills by group, in their order. A bill over several groups
+// stands with those of its first.
+func (s *Store) byGroup(bills []*weir.Bill) (split [][]*weir.Bill) {
+	at := make(map[uint16]int)
+	for _, b := range bills {
+		group, _ := s.groupOf(b)
+		i, ok := at[group]
+		if !ok {
+			i = len(split)
+			at[group], split = i, append(split, nil)
+		}
+		split[i] = append(split[i], b)
+	}
+	return split
 }
 
 // one decides bills that go together.
@@ -249,7 +270,7 @@ func (s *Store) groupOf(b *weir.Bill) (group uint16, one bool) {
 	for i := range balances {
 		g := s.keys.group(balances[i].Charge)
 		if i > 0 && g != group {
-			return 0, false
+			return group, false
 		}
 		group = g
 	}

@@ -29,11 +29,12 @@ type Core struct {
 
 	log           *slog.Logger
 	format        atomic.Pointer[headers.Format]
-	receiptSecret []byte
+	receiptSecret func() []byte
 	store         string   // as decisions name it
 	callers       *callers // kept in the store
 	layers        *layer.Stacked
-	probe         *weir.Limiter // the store itself, without layers and unobserved
+	heartbeats    *redisstore.Heartbeats // of a shared store, or nil
+	probe         *weir.Limiter          // the store itself, without layers and unobserved
 	draining      atomic.Bool
 	policyFault   atomic.Pointer[string] // what the last reload said, or nil
 
@@ -73,13 +74,10 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	if len(watchers) > 0 {
 		options.Observer = observers(watchers)
 	}
-	c := &Core{log: log, layers: layers, store: store.Caps().Source, receiptSecret: s.Secret}
-	if !s.shared() && len(c.receiptSecret) == 0 {
-		// Receipts for this process's memory need be honoured by nobody else.
-		c.receiptSecret = make([]byte, 32)
-		if _, err := rand.Read(c.receiptSecret); err != nil {
-			return nil, errors.Join(err, store.Close())
-		}
+	c := &Core{log: log, layers: layers, store: store.Caps().Source, receiptSecret: receiptSecret(s.Secret, store)}
+	if shared, ok := store.(*redisstore.Store); ok {
+		c.heartbeats = shared.Heartbeats()
+		options.Instances = c.heartbeats.Instances
 	}
 	if c.Limiter, err = weir.New(options); err != nil {
 		return nil, errors.Join(err, store.Close())
@@ -102,8 +100,44 @@ func tellHealth(log *slog.Logger, h redisstore.Health) {
 	log.Warn("the store is away: limits give their stated answers until it is back", "kind", h.Kind)
 }
 
-// Close closes the limiter with its store, and what knows the callers.
-func (c *Core) Close() error { return errors.Join(c.Limiter.Close(), c.callers.Close()) }
+// receiptSecret returns where the secret that signs receipts comes from: the
+// configured one, one of this process for its own memory, or one that all
+// instances share through the store, asked for until it is had.
+func receiptSecret(configured []byte, store weir.Store) func() []byte {
+	if len(configured) > 0 {
+		return func() []byte { return configured }
+	}
+	shared, ok := store.(*redisstore.Store)
+	if !ok {
+		own := make([]byte, 32)
+		rand.Read(own) // never fails: see crypto/rand
+		return func() []byte { return own }
+	}
+	var known atomic.Pointer[[]byte]
+	return func() []byte {
+		if p := known.Load(); p != nil {
+			return *p
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		secret, err := shared.Common(ctx, "receipts")
+		if err != nil {
+			return nil
+		}
+		known.Store(&secret)
+		return secret
+	}
+}
+
+// Close takes this instance out of the count, closes the limiter with its store,
+// and what knows the callers.
+func (c *Core) Close() error {
+	var err error
+	if c.heartbeats != nil {
+		err = c.heartbeats.Close()
+	}
+	return errors.Join(err, c.Limiter.Close(), c.callers.Close())
+}
 
 // probeSpace keeps the balance that readiness looks at out of everybody's way.
 const probeSpace = "readyz"

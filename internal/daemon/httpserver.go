@@ -61,7 +61,9 @@ func newHTTPServer(handler http.Handler, t Timeouts, log *slog.Logger, door stri
 		WriteTimeout:      t.Answer,
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    maxHeader,
-		Protocols:         &protocols,
+		// OPTIONS * is a request like any other: the doors answer it, or pass it on.
+		DisableGeneralOptionsHandler: true,
+		Protocols:                    &protocols,
 		// The server's own complaints are about single clients and name their
 		// addresses, which are keys.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),

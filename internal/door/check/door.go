@@ -20,7 +20,7 @@ type Options struct {
 	Limiter *weir.Limiter
 	Gate    *gate.Gate             // for check
 	Format  func() *headers.Format // of the policy in force
-	Secret  []byte                 // signs receipts; empty for none
+	Secret  func() []byte          // signs receipts; empty while it cannot be had
 	Status  func(context.Context) Status
 }
 

@@ -42,6 +42,9 @@ type bench struct {
 }
 
 func newBench(t testing.TB, store weir.Store, secret []byte) *bench {
+	if secret == nil {
+		secret = []byte("s")
+	}
 	t.Helper()
 	b := &bench{}
 	b.now.Store(1_000_000_000_000_000)
@@ -63,7 +66,7 @@ func newBench(t testing.TB, store weir.Store, secret []byte) *bench {
 		t.Fatal(err)
 	}
 	b.door = New(Options{
-		Limiter: l, Gate: gate.New(l, nil, nil), Secret: secret,
+		Limiter: l, Gate: gate.New(l, nil, nil), Secret: func() []byte { return secret },
 		Format: func() *headers.Format { return format },
 		Status: func(context.Context) Status { return Status{Ready: true, Status: "ready", Store: "memory"} },
 	})
@@ -205,7 +208,7 @@ func TestBatch(t *testing.T) {
 }
 
 func TestRefund(t *testing.T) {
-	for _, secret := range []string{"", "a secret"} {
+	for _, secret := range []string{"one", "a secret"} {
 		b := newBench(t, nil, []byte(secret))
 		take := decode[Answer](t, b.post("/v1/take", `{"key":"a","limit":"10/min name=x","cost":4,"receipt":true}`))
 		if take.Receipt == "" || take.Receipt != take.Charges[0].Token {
@@ -224,14 +227,14 @@ func TestRefund(t *testing.T) {
 	}
 }
 
-// TestReceiptsAreWhole flips every bit of a signed token, and offers an unsigned
-// one where a secret is configured.
+// TestReceiptsAreWhole flips every bit of a token, offers one that another secret
+// has signed, and asks while there is no secret.
 func TestReceiptsAreWhole(t *testing.T) {
-	signed, plain := receipts{[]byte("s")}, receipts{}
+	signed, other, none := signedBy("s"), signedBy("t"), signedBy("")
 	c := weir.PerMinute(5).Named("a name").Charge("k")
 	c.Space, c.Group = "rule:x", "acme"
 	c.Receipt = weir.Receipt{ID: 1<<63 + 1, Cost: 1, At: 5, Due: 6, Phase: 7}
-	for _, r := range []receipts{signed, plain} {
+	for _, r := range []receipts{signed, other} {
 		got, err := r.charge(r.token(&c))
 		c.Peek, c.Cost = false, 0
 		if err != nil || got != c {
@@ -248,13 +251,18 @@ func TestReceiptsAreWhole(t *testing.T) {
 			}
 		}
 	}
-	if _, err := signed.charge(plain.token(&c)); err == nil {
-		t.Error("an unsigned receipt passed")
+	if _, err := signed.charge(other.token(&c)); err == nil {
+		t.Error("a receipt signed by another secret passed")
 	}
-	if _, err := plain.charge(signed.token(&c)); err == nil {
-		t.Error("a signed receipt passed where there is no secret to check it by")
+	if token := none.token(&c); token != "" {
+		t.Errorf("without a secret there is a receipt: %s", token)
+	}
+	if _, err := none.charge(signed.token(&c)); err == nil {
+		t.Error("a receipt passed where there is no secret to check it by")
 	}
 }
+
+func signedBy(secret string) receipts { return receipts{func() []byte { return []byte(secret) }} }
 
 // down is a store that cannot be reached.
 type down struct{ weir.Store }
@@ -266,7 +274,7 @@ func (down) Apply(_ context.Context, bills []*weir.Bill) {
 }
 
 func TestStoreDown(t *testing.T) {
-	b := newBench(t, down{weir.NewMemory(weir.MemoryOptions{})}, nil)
+	b := newBench(t, down{weir.NewMemory(weir.MemoryOptions{})}, []byte("s"))
 	for limit, want := range map[string]struct {
 		status         int
 		reason, source string
@@ -281,7 +289,7 @@ func TestStoreDown(t *testing.T) {
 			t.Errorf("%s: %d %s", limit, w.Code, w.Body)
 		}
 	}
-	token := receipts{}.token(&weir.Charge{Key: "a", Limit: weir.PerMinute(5), Receipt: weir.Receipt{ID: 1, Cost: 1}})
+	token := signedBy("s").token(&weir.Charge{Key: "a", Limit: weir.PerMinute(5), Receipt: weir.Receipt{ID: 1, Cost: 1}})
 	if w := b.post("/v1/refund", `{"receipt":"`+token+`"}`); w.Code != 503 || w.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("refund: %d %s", w.Code, w.Body)
 	}

@@ -14,18 +14,17 @@ import (
 // balance and what was debited, so that any instance on the same store can
 // honour it and none has to remember it.
 //
-//	version │ space │ key │ group │ limit │ name │ id │ cost │ at │ due │ phase │ [tag]
+//	version │ space │ key │ group │ limit │ name │ id │ cost │ at │ due │ phase │ tag
 //
-// Strings have their length in front, numbers are varints. Version 2 ends in an
-// HMAC-SHA-256 tag of 128 bits; where a secret is configured nothing else is
-// taken. Without one a caller who can reach the door can make up receipts, as
-// such a caller can already charge any key.
+// Strings have their length in front, numbers are varints. The tag is 128 bits
+// of an HMAC-SHA-256 under a secret that all instances on a store share. Without
+// it a caller could make up receipts: refund one charge many times, or a charge
+// that another made. While the secret cannot be had, none are given or taken.
 //
 // The token is not encrypted: it holds the key that its receiver asked about.
 
 const (
-	plainReceipt  = 1
-	signedReceipt = 2
+	signedReceipt = 2 // the version
 	tagSize       = 16
 	maxReceipt    = 8 << 10 // characters of a token
 )
@@ -33,15 +32,15 @@ const (
 var errReceipt = errors.New("is not a receipt of this deployment")
 
 // receipts writes and reads receipt tokens.
-type receipts struct{ secret []byte }
+type receipts struct{ secret func() []byte }
 
+// token returns the receipt of c, or "" while there is no secret to sign it with.
 func (r receipts) token(c *weir.Charge) string {
-	b := make([]byte, 0, 128)
-	if len(r.secret) > 0 {
-		b = append(b, signedReceipt)
-	} else {
-		b = append(b, plainReceipt)
+	secret := r.secret()
+	if len(secret) == 0 {
+		return ""
 	}
+	b := append(make([]byte, 0, 128), signedReceipt)
 	limit := c.Limit.Named("") // a name may hold what a limit string cannot
 	for _, s := range []string{c.Space, c.Key, c.Group, limit.String(), c.Limit.Name()} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
@@ -51,16 +50,14 @@ func (r receipts) token(c *weir.Charge) string {
 	for _, n := range []int64{c.Receipt.Cost, c.Receipt.At, c.Receipt.Due, c.Receipt.Phase} {
 		b = binary.AppendVarint(b, n)
 	}
-	if len(r.secret) > 0 {
-		b = append(b, r.tag(b)...)
-	}
+	b = append(b, tag(secret, b)...)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // tag returns the authenticator of b. The label keeps it apart from every other
 // use of the secret.
-func (r receipts) tag(b []byte) []byte {
-	mac := hmac.New(sha256.New, r.secret)
+func tag(secret, b []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("weir receipt\x00"))
 	mac.Write(b)
 	return mac.Sum(nil)[:tagSize]
@@ -68,26 +65,19 @@ func (r receipts) tag(b []byte) []byte {
 
 // charge returns the charge that token was written for, its receipt in place.
 func (r receipts) charge(token string) (weir.Charge, error) {
-	if len(token) > maxReceipt {
+	secret := r.secret()
+	if len(token) > maxReceipt || len(secret) == 0 {
 		return weir.Charge{}, errReceipt
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(b) == 0 {
+	if err != nil || len(b) <= tagSize || b[0] != signedReceipt {
 		return weir.Charge{}, errReceipt
 	}
-	want := byte(plainReceipt)
-	if len(r.secret) > 0 {
-		want = signedReceipt
-		at := len(b) - tagSize
-		if at < 0 || !hmac.Equal(b[at:], r.tag(b[:at])) {
-			return weir.Charge{}, errReceipt
-		}
-		b = b[:at]
-	}
-	if len(b) == 0 || b[0] != want {
+	at := len(b) - tagSize
+	if !hmac.Equal(b[at:], tag(secret, b[:at])) {
 		return weir.Charge{}, errReceipt
 	}
-	return parseReceipt(b[1:])
+	return parseReceipt(b[1:at])
 }
 
 func parseReceipt(b []byte) (c weir.Charge, err error) {

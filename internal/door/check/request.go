@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/textproto"
@@ -166,7 +167,7 @@ func (w *walker) limit() (weir.Limit, error) {
 
 // unnamed drops the field of err, which the caller names better.
 func unnamed(err error) error {
-	if input, ok := err.(*weir.InputError); ok {
+	if input := (*weir.InputError)(nil); errors.As(err, &input) {
 		return wrong(input.Problem)
 	}
 	return err
