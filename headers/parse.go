@@ -27,10 +27,14 @@ type Param struct {
 
 // The types of parameters that are no Go types of their own.
 type (
-	Token   string
-	Decimal string // as it was written
-	Date    int64  // seconds since the Unix epoch
-	Display string // Unicode text
+	// Token is a word without quotes.
+	Token string
+	// Decimal is a number as it was written.
+	Decimal string
+	// Date is in seconds since the Unix epoch.
+	Date int64
+	// Display is Unicode text.
+	Display string
 )
 
 // Integer returns the parameter with that key if it is an integer ≥ 0.

@@ -90,7 +90,7 @@ func (s *addresses) covers(t *addresses) bool {
 
 // meet reports whether some path matches both patterns.
 func meet(p, q []string) bool {
-	return compare(p, q, func(again func(i, j int) bool, i, j int) bool {
+	return walk(func(again func(i, j int) bool, i, j int) bool {
 		switch {
 		case i == len(p) && j == len(q):
 			return true
@@ -107,7 +107,7 @@ func meet(p, q []string) bool {
 
 // covers reports whether p matches whatever q matches: true is certain.
 func (p *pattern) covers(q *pattern) bool {
-	return compare(p.segments, q.segments, func(again func(i, j int) bool, i, j int) bool {
+	return walk(func(again func(i, j int) bool, i, j int) bool {
 		a, b := p.segments[i:], q.segments[j:]
 		switch {
 		case len(a) == 0:
@@ -121,9 +121,10 @@ func (p *pattern) covers(q *pattern) bool {
 	})
 }
 
-// compare walks two lists of segments, remembering where it has been: several
-// ** would otherwise make it try the same places again and again.
-func compare(p, q []string, step func(again func(i, j int) bool, i, j int) bool) bool {
+// walk goes through two lists of segments, from the start of both, remembering
+// where it has been: several ** would otherwise make it try the same places again
+// and again.
+func walk(step func(again func(i, j int) bool, i, j int) bool) bool {
 	been := make(map[[2]int]bool)
 	var at func(i, j int) bool
 	at = func(i, j int) bool {

@@ -77,16 +77,16 @@ func (h *history) same(field string, want, got weir.Decision) bool {
 }
 
 // sameBills compares two bills charge by charge.
-func (h *history) sameBills(want, got *weir.Bill) bool {
+func (h *history) sameBills(want, got *weir.Bill) {
 	if h.over() {
-		return false
+		return
 	}
 	for i := range want.Each {
 		if !h.same(fmt.Sprintf("charges[%d] %s", i, want.Charges[i].Limit), want.Each[i], got.Each[i]) {
-			return false
+			return
 		}
 	}
-	return h.same("bill", want.Decision, got.Decision)
+	h.same("bill", want.Decision, got.Decision)
 }
 
 // key returns a key of a universe.

@@ -35,7 +35,10 @@ func Parse(name string, data []byte) (*File, error) { return read(name, ".", dat
 func read(name, folder string, data []byte) (*File, error) {
 	tree, err := parseTree(name, data)
 	if err != nil {
-		return nil, Errors{err.(*Error)}
+		if fault := (*Error)(nil); errors.As(err, &fault) {
+			return nil, Errors{fault}
+		}
+		return nil, err
 	}
 	r := newReader(name, folder)
 	f := defaults(name)

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,8 +201,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		faults, ok := err.(Errors)
-		if !ok || len(faults) == 0 || !slices.IsSortedFunc(faults, func(a, b *Error) int { return a.Line - b.Line }) {
+		var faults Errors
+		if !errors.As(err, &faults) || len(faults) == 0 || !slices.IsSortedFunc(faults, func(a, b *Error) int { return a.Line - b.Line }) {
 			t.Errorf("not a list of faults in order: %v", err)
 		}
 		for _, fault := range faults {
