@@ -57,6 +57,11 @@ var documentRules = []struct {
 		want:  "attic/ is not on the map",
 	},
 	{
+		name: "the map names a room once", check: mapNamesRooms,
+		fault: book{documents: map[string]string{architecture: "| `gate/` | holds |\n| `gate/` | holds |"}, rooms: []string{"gate"}, folders: []string{"gate"}},
+		want:  "gate/ is on the map twice",
+	},
+	{
 		name: "the map names no room that is not there", check: mapNamesRooms,
 		fault: book{documents: map[string]string{architecture: "| `gate/` | holds |"}},
 		want:  "gate/ is on the map and not there",
@@ -200,7 +205,12 @@ func mapNamesRooms(b *book) (findings []string) {
 			findings = append(findings, dir+"/ is not on the map")
 		}
 	}
+	seen := map[string]bool{}
 	for _, m := range aRoom.FindAllStringSubmatch(text, -1) {
+		if seen[m[1]] {
+			findings = append(findings, m[1]+"/ is on the map twice")
+		}
+		seen[m[1]] = true
 		if !slices.Contains(b.folders, m[1]) {
 			findings = append(findings, m[1]+"/ is on the map and not there")
 		}
