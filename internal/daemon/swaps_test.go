@@ -193,7 +193,9 @@ func TestSwaps(t *testing.T) {
 		requests += callers[i].asked
 	}
 	t.Logf("%d swaps, %d put in force, %d refused; %d decisions by %d generations", swaps, put.Load(), refused.Load(), requests, generations)
-	if generations < 3 || refused.Load() < int64(swaps)/8 || put.Load() < int64(swaps)/2 {
+	// How many swaps are met depends on the scheduler: the file may have moved on
+	// before it is read. That several of each kind were is what counts.
+	if generations < 3 || refused.Load() < 3 || put.Load() < int64(swaps)/4 {
 		t.Error("too little happened for this to show anything")
 	}
 }
