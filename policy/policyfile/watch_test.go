@@ -84,6 +84,18 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	step("same length and stamp, in place, just now", 1, func() {
+		write(t, name, rules("p"))
+		polls(w, 3)
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, name, rules("q"))
+		if err := os.Chtimes(name, info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	})
 	step("gone", 1, func() {
 		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
