@@ -343,3 +343,41 @@ func TestPanicStaysInItsRequest(t *testing.T) {
 		t.Errorf("the log says nothing: %s", d.log.String())
 	}
 }
+
+// TestDistrustShows: a daemon behind a proxy that nobody named says so in its log
+// and in readyz, and stays ready.
+func TestDistrustShows(t *testing.T) {
+	policy, err := policyfile.Parse("weir.yaml", []byte("limits: [{name: r, key: [ip], limit: 5/h}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := begin(t, Config{File: policy, Doors: []Door{HTTP(Listen{Address: "127.0.0.1:0"})}})
+	ready := func() string {
+		w, err := http.Get("http://" + d.address + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(w.Body)
+		if err := errors.Join(err, w.Body.Close()); err != nil || w.StatusCode != http.StatusOK {
+			t.Fatalf("%d %v", w.StatusCode, err)
+		}
+		return strings.TrimSpace(string(body))
+	}
+	if got := ready(); got != `{"status":"ready","store":"memory"}` {
+		t.Errorf("before: %s", got)
+	}
+	for range 3 {
+		w, err := http.Post("http://"+d.address+"/v1/check", "application/json",
+			strings.NewReader(`{"ip":"192.0.2.1","headers":{"X-Forwarded-For":["198.51.100.7"]}}`))
+		if err != nil || w.Body.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = `{"status":"ready","store":"memory","client_ip":"X-Forwarded-For from 192.0.2.1 is ignored: the peer is not in client_ip.trusted_proxies; 3 requests so far"}`
+	if got := ready(); got != want {
+		t.Errorf("after: %s", got)
+	}
+	if n := strings.Count(d.log.String(), "a forwarding header from a peer that is not trusted"); n != 1 {
+		t.Errorf("%d lines in the log: %s", n, d.log.String())
+	}
+}
