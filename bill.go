@@ -121,7 +121,9 @@ func (b *Bill) prepare() error {
 			bal.Debit = bal.Quota.Debit(bal.Cost)
 		}
 		if bal.Trial > 0 { // from charge index to balance index
-			bal.Trial = b.entry[bal.Trial-1] + 1
+			if bal.Trial = b.entry[bal.Trial-1] + 1; bal.Trial == 0 {
+				bal.Trial = -1 // in place of an unlimited charge: beside the bill
+			}
 		}
 	}
 	return nil

@@ -243,3 +243,20 @@ func TestAheadIsNeverBelowZero(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// A try in place of an unlimited charge has nothing to stand in for. It stays a
+// trial all the same.
+func TestATryBesideUnlimitedDecidesNothing(t *testing.T) {
+	l, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := Per(1, time.Hour).Charge("k")
+	try.Trial = 1
+	for i := range 3 {
+		b := &Bill{Charges: []Charge{Unlimited().Charge("k"), try}}
+		if err := l.Decide(context.Background(), b); err != nil || !b.Allowed || b.Each[1].Allowed != (i == 0) {
+			t.Errorf("bill %d: %+v, the try %+v, %v", i, b.Decision, b.Each[1], err)
+		}
+	}
+}

@@ -283,3 +283,19 @@ func (gone) Apply(_ context.Context, bills []*Bill) {
 		b.Err = &StoreError{Kind: "unreachable", Unreachable: true}
 	}
 }
+
+// What this instance admits by itself was never debited in the store, so there is
+// no receipt that could take it from there.
+func TestALocalAnswerHasNoReceipt(t *testing.T) {
+	l, err := New(Options{Store: gone{NewMemory(MemoryOptions{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bill{Charges: []Charge{Per(10, time.Minute).Charge("k")}}
+	if err := l.Decide(context.Background(), b); err != nil || !b.Allowed || b.Source != "local" {
+		t.Fatal(b.Decision, err)
+	}
+	if b.Charges[0].Receipt != (Receipt{}) {
+		t.Errorf("a local answer carries %+v", b.Charges[0].Receipt)
+	}
+}

@@ -45,7 +45,6 @@ var rooms = []room{
 	{dir: "observe/stream", imports: "root internal/redisconn", outside: true, serves: true},
 	{dir: "observe/...", imports: "root", outside: true},
 	{dir: "sim/...", imports: "root identity policy gate sim/...", outside: true, serves: true},
-	{dir: "internal/loadgen", imports: "root", outside: true, serves: true},
 	{dir: "internal/loadgen", outside: true, serves: true}, // knows no limiter: it puts load on whatever is asked
 	{dir: "internal/daemon", imports: "*", outside: true, serves: true},
 	{dir: "internal/cli/...", imports: "*", outside: true, serves: true},

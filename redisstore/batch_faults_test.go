@@ -87,6 +87,15 @@ func (h *house) keys(part string) (found []string) {
 	return found
 }
 
+// pttl returns a key's time to live in milliseconds.
+func pttl(h *house, key string) (ms int64) {
+	h.t.Helper()
+	if _, err := fmt.Sscan(h.do("PTTL", key), &ms); err != nil {
+		h.t.Fatal(err)
+	}
+	return ms
+}
+
 func (h *house) decide(bills ...*weir.Bill) {
 	h.t.Helper()
 	if err := h.Decide(context.Background(), bills...); err != nil {

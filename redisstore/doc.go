@@ -17,5 +17,6 @@
 // answer that the limits state. Nothing is sent twice after an unknown outcome.
 //
 // Redis 6.2 is the oldest that is supported. An ACL user needs EVALSHA, EVAL,
-// TIME, MGET, EXISTS, SET, SETRANGE, APPEND and DEL on {prefix}*.
+// TIME, MGET, GET, EXISTS, SET, SETRANGE, APPEND and DEL on {prefix}*, and, where
+// instances are counted, ZADD, ZREM, ZREMRANGEBYSCORE, ZCARD and PEXPIRE.
 package redisstore

@@ -52,10 +52,14 @@ func (l *line) ask(ctx context.Context, r *request, weight int) *weir.StoreError
 	if se := l.breaker.admit(); se != nil {
 		return se
 	}
-	if err := l.queue.Do(ctx, r, weight, r.lane); err != nil {
-		return storeError(err)
+	err := l.queue.Do(ctx, r, weight, r.lane)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // known not to be charged if it was never sent
+		return &weir.StoreError{Kind: "canceled", Err: ctx.Err(), Unknown: errors.Is(err, batch.ErrUnknown)}
 	}
-	return nil
+	return storeError(err)
 }
 
 // send carries out a flight, on a sender's goroutine, and tells the breaker.

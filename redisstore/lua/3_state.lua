@@ -182,13 +182,19 @@ local function void_receipts(i, s)
   redis.call('SET', ledger, pack('>c1I7I7', 'g', till, reset), 'PX', floor((till - now + 999) / 1000) + 10000)
 end
 
+-- write_block writes a key that holds a block and nothing else.
+local function write_block(i, s)
+  local _, ttl = lifetime(s.blocked)
+  redis.call('SET', KEYS[i], pack('>c1I7', 'B', s.blocked), 'PX', ttl)
+end
+
 -- write writes key i.
 local function write(i)
   local s = states[i]
   if s.void then void_receipts(i, s) end
+  if s.blocked and s.blocked > s.need then s.need = s.blocked end
   if s.log then return write_log(i, s) end
   local kind = s.full and 'b' or 'w'
-  if s.blocked and s.blocked > s.need then s.need = s.blocked end
   if s.stamp >= s.need then
     redis.call('SET', KEYS[i], encode(s, kind), 'KEEPTTL')
   else

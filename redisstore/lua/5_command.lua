@@ -75,8 +75,7 @@ if verb == 'block' then
     s.rewrite, s.need = true, need
     write_log(1, s)
   elseif s.blocked then
-    local _, ttl = lifetime(s.blocked)
-    redis.call('SET', KEYS[1], pack('>c1I7', 'B', s.blocked), 'PX', ttl)
+    write_block(1, s)
   else
     redis.call('DEL', KEYS[1])
   end
@@ -228,7 +227,7 @@ local function refund_log()
   if back == held then s.entries = s.entries - 1 end
   given_us = back
   if s.entries == 0 then
-    redis.call('DEL', KEYS[1])
+    if s.blocked then write_block(1, s) else redis.call('DEL', KEYS[1]) end
     return
   end
   s.newest, s.total = entry(s, s.entries)
