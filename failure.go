@@ -12,6 +12,7 @@ import (
 // pass errors up.
 type fallback struct {
 	instances func() int
+	now       func() int64 // or nil
 
 	once   sync.Once
 	memory *Memory // balances while the store is away; made at the first failure
@@ -115,7 +116,7 @@ const closedRetry = time.Second
 // decideLocally decides b in this instance's memory, each Share limit at this
 // instance's part.
 func (f *fallback) decideLocally(b *Bill) {
-	f.once.Do(func() { f.memory = NewMemory(MemoryOptions{}) })
+	f.once.Do(func() { f.memory = NewMemory(MemoryOptions{Now: f.now}) })
 	n := 1
 	if f.instances != nil {
 		n = max(1, f.instances())

@@ -19,6 +19,9 @@ type Options struct {
 	Instances func() int
 	// Observer is told of every decision, or nil.
 	Observer Observer
+	// Now replaces the clock of answers that are given without the store, in
+	// tests and simulations; see MemoryOptions.
+	Now func() int64
 }
 
 // Limiter decides bills. Have one per process; it is safe for concurrent use.
@@ -48,7 +51,7 @@ func New(o Options) (*Limiter, error) {
 	if caps.MaxCharges > 0 {
 		l.maxBill = min(maxCharges, caps.MaxCharges)
 	}
-	l.fallback.instances = o.Instances
+	l.fallback.instances, l.fallback.now = o.Instances, o.Now
 	l.bills.New = func() any { return &lease{} }
 	return l, nil
 }

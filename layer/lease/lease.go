@@ -56,8 +56,11 @@ type Options struct {
 	Overshoot int64
 	// Hot is how many takes in a tenth of a second make a key hot, 32 if 0.
 	Hot int
-	// Now replaces the monotonic clock in tests.
+	// Now replaces the monotonic clock in tests and simulations.
 	Now func() time.Duration
+	// Stepped leaves the lender's work to Step, for simulations: nothing then
+	// happens but at a caller's word.
+	Stepped bool
 }
 
 const (
@@ -123,7 +126,9 @@ func New(store Lender, o Options) *Leases {
 	for i := range l.shards {
 		l.shards[i].accounts = make(map[print]*account)
 	}
-	l.lender.Go(l.lend)
+	if !o.Stepped {
+		l.lender.Go(l.lend)
+	}
 	return l
 }
 
@@ -141,6 +146,7 @@ func (l *Leases) Close() error {
 	l.closing.Do(func() {
 		close(l.stop)
 		l.lender.Wait()
+		l.collect(true)
 	})
 	return l.store.Close()
 }

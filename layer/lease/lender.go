@@ -21,7 +21,20 @@ func (l *Leases) lend() {
 		case <-tick.C:
 			l.collect(false)
 		case <-l.stop:
-			l.collect(true)
+			return
+		}
+	}
+}
+
+// Step does what the lender has to do now. It is for Stepped leases, and for one
+// goroutine at a time.
+func (l *Leases) Step() {
+	for {
+		select {
+		case p := <-l.wishes:
+			l.borrow(p)
+		default:
+			l.collect(false)
 			return
 		}
 	}
