@@ -28,9 +28,10 @@ var ErrClosed = errors.New("weir: limiter is closed")
 
 // StoreError is why a store did not decide a bill. It never holds a key.
 type StoreError struct {
-	// Kind is one word for metrics: unreachable, timeout, overloaded, stale,
-	// readonly, noperm, oom, loading, busy, clusterdown, wrong_type, bad_state,
-	// unsupported, canceled, other.
+	// Kind is one word for metrics: unreachable, tls, timeout, overloaded, stale,
+	// canceled, readonly, noreplicas, misconf, oom, noperm, loading, masterdown,
+	// clusterdown, busy, noscript, calendar, wrong_type, bad_state, secret,
+	// unsupported, other. docs/failure.md says what each means.
 	Kind string
 	Err  error // the cause, or nil
 

@@ -12,40 +12,40 @@ import (
 
 // The breaker keeps callers from waiting for a server that does not answer.
 //
-//	         3 failed flights in a row, or one that found nobody
-//	closed ─────────────────────────────────────────────────────▶ open
-//	  ▲                                                            │ a probe every 100 to 200 ms
-//	  └──────────────────── a probe succeeded ◀────────────────────┘
+//	           3 failed flights in a row, or one that found nobody
+//	admitting ───────────────────────────────────────────────────▶ refusing
+//	    ▲                                                              │ a probe every 100 to 200 ms
+//	    └──────────────────── a probe succeeded ◀──────────────────────┘
 //
-// While it is open every bill is answered at once with the error that opened it,
+// While it refuses every bill is answered at once with the error that made it refuse,
 // which the Limiter turns into the stated answers, and nothing is sent but the
 // probe, so a server that comes back is not met by a herd. There is no half-open
 // state in which a share of the callers is made to try: the probe is its own
 // caller.
 //
 // The probe is a write. A replica that was not promoted answers PING, and must
-// not close the breaker.
+// not be taken for a server that decides.
 //
 // A server that is slow is not one that is gone: limits that answer `open` must
-// not be switched off by load. A flight that timed out therefore opens the
-// breaker as slow; only when the probe, alone on the line, fails as well is the
+// not be switched off by load. A flight that timed out therefore makes
+// it refuse as slow; only when the probe, alone on the line, fails as well is the
 // server called unreachable.
 type breaker struct {
 	probe  func(context.Context) error
 	notify func(Health)
 	within time.Duration // for a probe
 
-	refusal atomic.Pointer[weir.StoreError] // what open answers with; nil is closed
+	refusal atomic.Pointer[weir.StoreError] // what it refuses with; nil admits
 
 	mu     sync.Mutex // guards the rest; not held while probing
 	failed int        // flights in a row
 	since  time.Time
 	stop   context.CancelFunc
-	closed bool
+	ended  bool
 	work   sync.WaitGroup
 }
 
-// tolerated is how many flights may fail in a row before the breaker opens.
+// tolerated is how many flights may fail in a row before the breaker refuses.
 const tolerated = 3
 
 const (
@@ -63,14 +63,11 @@ type Health struct {
 // outage reports whether e means that the server cannot be used at all, as
 // opposed to an error of one bill.
 func outage(e *weir.StoreError) bool {
-	switch e.Kind {
-	case "timeout", "unreachable", "loading", "masterdown", "clusterdown", "readonly", "noreplicas", "misconf", "busy", "noperm", "oom", "other":
-		return true
-	}
-	return false
+	k := kindOf[e.Kind]
+	return k != nil && k.outage
 }
 
-// admit returns the error to answer with while the breaker is open.
+// admit returns the error to answer with while the breaker refuses.
 func (b *breaker) admit() *weir.StoreError { return b.refusal.Load() }
 
 // record takes the outcome of a flight; e is nil if the server answered.
@@ -86,14 +83,14 @@ func (b *breaker) record(e *weir.StoreError) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failed++
-	if b.failed < tolerated && !e.Unreachable || b.refusal.Load() != nil || b.closed {
+	if b.failed < tolerated && !e.Unreachable || b.refusal.Load() != nil || b.ended {
 		return
 	}
-	b.open(e)
+	b.refuse(e)
 }
 
-// open refuses from now on and starts probing. mu is held.
-func (b *breaker) open(e *weir.StoreError) {
+// refuse refuses from now on and starts probing. mu is held.
+func (b *breaker) refuse(e *weir.StoreError) {
 	b.refusal.Store(&weir.StoreError{Kind: e.Kind, Err: e.Err, Unreachable: e.Unreachable})
 	b.since = time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,7 +119,7 @@ func (b *breaker) keepProbing(ctx context.Context) {
 		err := b.probe(within)
 		cancel()
 		if err == nil {
-			b.close()
+			b.readmit()
 			return
 		}
 		e := storeError(err)
@@ -130,7 +127,8 @@ func (b *breaker) keepProbing(ctx context.Context) {
 	}
 }
 
-func (b *breaker) close() {
+// readmit admits again.
+func (b *breaker) readmit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refusal.Store(nil)
@@ -153,7 +151,7 @@ func (b *breaker) health() Health {
 // end stops probing and waits for it.
 func (b *breaker) end() {
 	b.mu.Lock()
-	b.closed = true
+	b.ended = true
 	if b.stop != nil {
 		b.stop()
 	}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -14,18 +15,6 @@ import (
 	"github.com/weirhq/weir/internal/batch"
 	"github.com/weirhq/weir/internal/redisconn"
 )
-
-// replyKinds maps the first word of a Redis error to a kind of StoreError.
-var replyKinds = map[string]string{
-	"READONLY": "readonly", "MASTERDOWN": "masterdown", "LOADING": "loading", "BUSY": "busy", "OOM": "oom",
-	"CLUSTERDOWN": "clusterdown", "TRYAGAIN": "clusterdown", "MOVED": "clusterdown", "ASK": "clusterdown",
-	"NOAUTH": "noperm", "WRONGPASS": "noperm", "NOPERM": "noperm", "NOREPLICAS": "noreplicas",
-	"STALE": "stale", "AGAIN": "calendar", "wrong_type": "wrong_type", "bad_state": "bad_state",
-	"WRONGTYPE": "wrong_type", "NOSCRIPT": "noscript", "MISCONF": "misconf", "EXECABORT": "other",
-}
-
-// unreachableKinds are the replies of a server that cannot serve at all.
-var unreachableKinds = map[string]bool{"masterdown": true, "loading": true, "clusterdown": true}
 
 // refusal returns the text of an error that the server itself answered with, as
 // opposed to one of the way to it.
@@ -47,15 +36,11 @@ func refusal(err error) (text string, ok bool) {
 // The text goes no further than its first word: what follows may name a key.
 func replyError(text string) *weir.StoreError {
 	word, _, _ := strings.Cut(strings.TrimPrefix(text, "ERR "), " ")
-	kind, ok := replyKinds[strings.TrimSuffix(word, ":")]
+	k, ok := kindOfWord[strings.TrimSuffix(word, ":")]
 	if !ok {
-		kind = "other"
+		return &weir.StoreError{Kind: "other", Err: errors.New("redis refused the script")}
 	}
-	e := &weir.StoreError{Kind: kind, Unreachable: unreachableKinds[kind]}
-	if kind == "other" {
-		e.Err = errors.New("redis refused the script")
-	}
-	return e
+	return &weir.StoreError{Kind: k.name, Unreachable: k.unreachable}
 }
 
 // storeError returns the StoreError for err, which is not nil.
@@ -63,6 +48,8 @@ func storeError(err error) *weir.StoreError {
 	var se *weir.StoreError
 	var timeout net.Error
 	var dial *net.OpError
+	var certificate *tls.CertificateVerificationError
+	var alert tls.AlertError
 	switch {
 	case errors.As(err, &se):
 		return se
@@ -78,6 +65,8 @@ func storeError(err error) *weir.StoreError {
 		return &weir.StoreError{Kind: "canceled", Err: context.Canceled, Unknown: true}
 	case errors.Is(err, redisconn.ErrDown):
 		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true}
+	case errors.As(err, &certificate), errors.As(err, &alert):
+		return &weir.StoreError{Kind: "tls", Err: err, Unreachable: true}
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),

@@ -76,7 +76,8 @@ func TestAnOutageGivesTheStatedAnswersAndEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			until(t, "redis decides again", func() bool { return h.allow("warm", weir.PerSecond(1e6)).Source == "redis" })
-			until(t, "both changes are told", func() bool { return changes.Load() == 2 })
+			// A machine that is busy elsewhere may go through more than one outage.
+			until(t, "both changes are told", func() bool { n := changes.Load(); return n >= 2 && n%2 == 0 })
 			if h := h.store.Health(); !h.Up || h.Kind != "" {
 				t.Errorf("health after the outage: %+v", h)
 			}
