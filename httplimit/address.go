@@ -51,24 +51,11 @@ func resolver(c identity.ClientIP) *identity.Resolver {
 
 func byResolver(resolver *identity.Resolver) Key {
 	return func(r *http.Request) string {
-		call := callOf(r)
+		call := identity.CallOf(r)
 		caller := resolver.Locate(&call)
 		if !caller.Network.IsValid() {
 			return ""
 		}
 		return string(identity.AppendNetwork(append(make([]byte, 0, 64), "ip:"...), caller.Network))
 	}
-}
-
-// callOf describes r as far as addresses and policies need it.
-func callOf(r *http.Request) identity.Call {
-	call := identity.Call{
-		Method: r.Method,
-		Path:   r.URL.EscapedPath(),
-		Query:  r.URL.RawQuery,
-		Host:   r.Host,
-		Header: r.Header,
-	}
-	call.Peer, call.Unix = identity.ParsePeer(r.RemoteAddr)
-	return call
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/headers"
+	"github.com/weirhq/weir/identity"
 )
 
 // Middleware limits a handler by key: one unit a request under each of limits,
@@ -169,7 +170,7 @@ func (m *middleware) byPolicy(c *call, r *http.Request, cost int64) error {
 	v := gate.Get()
 	v.Door = "httplimit"
 	c.verdict, c.bill = v, &v.Bill
-	seen := callOf(r)
+	seen := identity.CallOf(r)
 	seen.Cost = cost
 	if err := m.gate.Decide(r.Context(), &seen, v); err != nil {
 		return err

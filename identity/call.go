@@ -3,7 +3,10 @@
 // into the text of key parts.
 package identity
 
-import "net/netip"
+import (
+	"net/http"
+	"net/netip"
+)
 
 // Call is a request as any door sees it, free of its protocol. A door fills it
 // and changes nothing afterwards.
@@ -23,3 +26,10 @@ type Call struct {
 // Header gives the values of a header field, in order of arrival. Names are in
 // canonical form (net/textproto). http.Header is one.
 type Header interface{ Values(name string) []string }
+
+// CallOf returns r as net/http has it. The Call shares r's header.
+func CallOf(r *http.Request) Call {
+	c := Call{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Host: r.Host, Header: r.Header}
+	c.Peer, c.Unix = ParsePeer(r.RemoteAddr)
+	return c
+}

@@ -98,7 +98,7 @@ func (c *Config) check() error {
 		{"user.header", &c.User.Header},
 		{"user.token_header", &c.User.TokenHeader},
 	} {
-		if *h.name != "" && !isToken(*h.name) {
+		if *h.name != "" && !IsToken(*h.name) {
 			return &ConfigError{Field: h.field, Problem: quoted(*h.name) + " is not a header name"}
 		}
 		*h.name = textproto.CanonicalMIMEHeaderKey(*h.name)

@@ -100,7 +100,8 @@ func isTokenByte(c byte) bool {
 		strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-func isToken(s string) bool {
+// IsToken reports whether s is an HTTP token, as methods and header names are.
+func IsToken(s string) bool {
 	for i := range len(s) {
 		if !isTokenByte(s[i]) {
 			return false

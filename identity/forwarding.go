@@ -50,7 +50,7 @@ func newForwarding(c *ClientIP) (forwarding, error) {
 	if name == "" {
 		name = DefaultForwardingHeader
 	}
-	if !isToken(name) {
+	if !IsToken(name) {
 		return f, &ConfigError{Field: "client_ip.header", Problem: quoted(name) + " is not a header name; write one, such as X-Forwarded-For, Forwarded, X-Real-IP or CF-Connecting-IP"}
 	}
 	f.header = textproto.CanonicalMIMEHeaderKey(name)

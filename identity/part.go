@@ -50,7 +50,7 @@ func ParsePart(s string) (Part, error) {
 	switch p.kind = kind; {
 	case !slices.Contains(partNames, kind):
 		return Part{}, badPart(s, "is no key part; there are "+strings.Join(partNames[:len(partNames)-4], ", ")+", header:NAME, cookie:NAME, query:NAME and attr:NAME")
-	case kind == "header:" && !isToken(p.name), kind == "cookie:" && !isToken(p.name):
+	case kind == "header:" && !IsToken(p.name), kind == "cookie:" && !IsToken(p.name):
 		return Part{}, badPart(s, "needs a name of letters, digits and dashes after the colon")
 	case strings.HasSuffix(kind, ":") && p.name == "":
 		return Part{}, badPart(s, "needs a name after the colon")

@@ -85,7 +85,7 @@ func queryValue(query, name string) string {
 // could pick the rule they are judged by.
 func EffectiveMethod(method string, h Header, header string) string {
 	if strings.EqualFold(method, "POST") {
-		if named := headerValue(h, textproto.CanonicalMIMEHeaderKey(header)); isToken(named) {
+		if named := headerValue(h, textproto.CanonicalMIMEHeaderKey(header)); IsToken(named) {
 			return string(appendUpper(nil, named))
 		}
 	}

@@ -206,11 +206,11 @@ func TestAdminDoor(t *testing.T) {
 		status           int
 		text             string
 	}{
-		{"no token", "/v1/explain", `{}`, nil, 401, "asks for its token"},
-		{"another token", "/v1/explain", `{}`, []string{"Authorization", "Bearer s3cre"}, 401, "asks for its token"},
-		{"the token", "/v1/explain", `{}`, []string{"Authorization", token}, 200, `"allowed":true`},
-		{"another site", "/v1/explain", `{}`, []string{"Authorization", token, "Sec-Fetch-Site", "cross-site"}, 403, "other sites"},
-		{"no JSON", "/v1/explain", `{}`, []string{"Authorization", token, "Content-Type", "text/plain"}, 415, "application/json"},
+		{"no token", "/v1/explain", `{"path":"/"}`, nil, 401, "asks for its token"},
+		{"another token", "/v1/explain", `{"path":"/"}`, []string{"Authorization", "Bearer s3cre"}, 401, "asks for its token"},
+		{"the token", "/v1/explain", `{"path":"/"}`, []string{"Authorization", token}, 200, `"allowed":true`},
+		{"another site", "/v1/explain", `{"path":"/"}`, []string{"Authorization", token, "Sec-Fetch-Site", "cross-site"}, 403, "other sites"},
+		{"no JSON", "/v1/explain", `{"path":"/"}`, []string{"Authorization", token, "Content-Type", "text/plain"}, 415, "application/json"},
 		{"an unknown field", "/v1/explain", `{"pth":"/"}`, []string{"Authorization", token}, 400, `"field":"pth"`},
 		{"a bad address", "/v1/explain", `{"ip":"x"}`, []string{"Authorization", token}, 400, `"field":"ip"`},
 		{"nothing there", "/v1/take", takeBody, []string{"Authorization", token}, 404, "nothing at this path"},

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/weirhq/weir/internal/door/admin"
+	"github.com/weirhq/weir/internal/door/api"
 	"github.com/weirhq/weir/internal/door/check"
-	"github.com/weirhq/weir/internal/door/guard"
 	"github.com/weirhq/weir/internal/door/proxy"
 )
 
@@ -36,10 +36,10 @@ type Server interface {
 // HTTP is the API door.
 func HTTP(l Listen) Door {
 	return Door{Name: "http", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
-		api := check.New(check.Options{
+		handler := check.New(check.Options{
 			Limiter: c.Limiter, Gate: c.Gate, Format: c.Format, Secret: c.receiptSecret, Status: c.Status,
 		})
-		return newHTTPServer(l.guard(api), apiTimeouts, c.log, name, l)
+		return newHTTPServer(l.guard(handler), apiTimeouts, c.log, name, l)
 	}}
 }
 
@@ -48,11 +48,11 @@ func HTTP(l Listen) Door {
 func Admin(l Listen) Door {
 	l.NeedsToken = true
 	return Door{Name: "admin", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
-		api := admin.New(admin.Options{Gate: c.Gate})
+		handler := admin.New(admin.Options{Gate: c.Gate})
 		if l.Token != "" {
-			api = guard.Token(l.Token, api)
+			handler = api.Token(l.Token, handler)
 		}
-		return newHTTPServer(l.loopback(api), apiTimeouts, c.log, name, l)
+		return newHTTPServer(l.loopback(handler), apiTimeouts, c.log, name, l)
 	}}
 }
 
@@ -66,21 +66,21 @@ func Proxy(l Listen, o proxy.Options) Door {
 }
 
 // guard puts in front of an API what its place asks for.
-func (l *Listen) guard(api http.Handler) http.Handler {
+func (l *Listen) guard(handler http.Handler) http.Handler {
 	if l.Auth == "token" {
-		api = guard.Token(l.Token, api, "/healthz", "/readyz")
+		handler = api.Token(l.Token, handler, "/healthz", "/readyz")
 	}
-	return l.loopback(api)
+	return l.loopback(handler)
 }
 
 // loopback puts in front of an API what keeps browsers off it that are tricked
 // into coming there.
-func (l *Listen) loopback(api http.Handler) http.Handler {
+func (l *Listen) loopback(handler http.Handler) http.Handler {
 	if _, unix := l.unixPath(); unix {
-		return api // no browser gets there
+		return handler // no browser gets there
 	}
 	if loopback, err := isLoopback(l.Address); err == nil && loopback {
-		return guard.Loopback(api)
+		return api.Loopback(handler)
 	}
-	return api
+	return handler
 }

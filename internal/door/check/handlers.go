@@ -1,18 +1,15 @@
 package check
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/headers"
-	"github.com/weirhq/weir/identity"
-	"github.com/weirhq/weir/internal/door/guard"
+	"github.com/weirhq/weir/internal/door/api"
 )
 
 func (d *door) take(w http.ResponseWriter, r *http.Request) { d.decide(w, r, algo.Take) }
@@ -20,11 +17,11 @@ func (d *door) peek(w http.ResponseWriter, r *http.Request) { d.decide(w, r, alg
 
 func (d *door) decide(w http.ResponseWriter, r *http.Request, verb algo.Verb) {
 	var q *request
-	if !read(w, r, func(body *walker) (err error) { q, err = body.readBill(verb); return err }) {
+	if !api.Read(w, r, func(body *api.Body) (err error) { q, err = readBill(body, verb); return err }) {
 		return
 	}
 	if err := d.Limiter.Decide(r.Context(), &q.bill); err != nil {
-		refuse(w, q.placed(err))
+		api.Fail(w, q.placed(err))
 		return
 	}
 	d.answer(w, &q.bill, d.answerTo(q), nil)
@@ -51,22 +48,7 @@ func (d *door) answerTo(q *request) Answer {
 func (d *door) answer(w http.ResponseWriter, b *weir.Bill, a Answer, shows []headers.Show) {
 	h := d.Format().Answer(b, shows)
 	h.Write(w.Header())
-	write(w, h.Status, a)
-}
-
-// write answers with a JSON body. A peer that has gone away needs none.
-func write(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		guard.Refuse(w, guard.Problem{Status: http.StatusInternalServerError, Detail: "the answer could not be written"})
-		return
-	}
-	body = append(body, '\n')
-	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	api.Write(w, h.Status, a)
 }
 
 // fault stands in a batch for a bill that was bad.
@@ -87,11 +69,12 @@ func (d *door) batch(w http.ResponseWriter, r *http.Request) {
 	var requests []*request // nil where the bill is bad
 	var decisions []any
 	given := false
-	if !read(w, r, func(body *walker) error {
-		err := body.object([]string{"bills"}, func(int) error {
+	if !api.Read(w, r, func(body *api.Body) error {
+		err := body.Object([]string{"bills"}, func(int) error {
 			given = true
-			return body.array(maxBills, func(int) error {
-				q, err := body.readBillAlone()
+			return body.Array(maxBills, func(int) error {
+				var q *request
+				err := body.Alone(func() (err error) { q, err = readBill(body, algo.Take); return err })
 				requests, decisions = append(requests, q), append(decisions, nil)
 				if err != nil {
 					decisions[len(decisions)-1] = faultOf(err)
@@ -100,34 +83,22 @@ func (d *door) batch(w http.ResponseWriter, r *http.Request) {
 			})
 		})
 		if err == nil && !given {
-			err = within("bills", wrong("is missing"))
+			err = api.Within("bills", api.Wrong("is missing"))
 		}
 		return err
 	}) {
 		return
 	}
 	if err := d.decideAll(r, requests, decisions); err != nil {
-		refuse(w, err)
+		api.Fail(w, err)
 		return
 	}
 	if decisions == nil {
 		decisions = []any{}
 	}
-	write(w, http.StatusOK, struct {
+	api.Write(w, http.StatusOK, struct {
 		Decisions []any `json:"decisions"`
 	}{decisions})
-}
-
-// readBillAlone reads one bill of a batch and ends behind it, good or bad.
-func (w *walker) readBillAlone() (*request, error) {
-	start := w.at
-	q, err := w.readBill(algo.Take)
-	if err != nil {
-		w.at = start
-		w.skip()
-		return nil, err
-	}
-	return q, nil
 }
 
 // decideAll decides the good bills in one call and writes their answers.
@@ -162,39 +133,39 @@ func (d *door) decideAll(r *http.Request, requests []*request, decisions []any) 
 
 func (d *door) refund(w http.ResponseWriter, r *http.Request) {
 	var q refundRequest
-	if !read(w, r, func(body *walker) (err error) { q, err = body.readRefund(); return err }) {
+	if !api.Read(w, r, func(body *api.Body) (err error) { q, err = readRefund(body); return err }) {
 		return
 	}
 	charge, err := d.receipts.charge(q.receipt)
 	if err != nil {
-		refuse(w, within("receipt", wrong(err.Error())))
+		api.Fail(w, api.Within("receipt", api.Wrong(err.Error())))
 		return
 	}
 	charge.Cost = q.cost
 	charges := []weir.Charge{charge}
 	if err := d.Limiter.Refund(r.Context(), charges...); err != nil {
-		refuse(w, err)
+		api.Fail(w, err)
 		return
 	}
-	write(w, http.StatusOK, struct {
+	api.Write(w, http.StatusOK, struct {
 		Refunded int64 `json:"refunded"`
 	}{charges[0].Receipt.Refunded})
 }
 
 func (d *door) check(w http.ResponseWriter, r *http.Request) {
-	var q *checkRequest
-	if !read(w, r, func(body *walker) (err error) { q, err = body.readCheck(); return err }) {
+	var q *api.Described
+	if !api.Read(w, r, func(body *api.Body) (err error) { q, err = body.Described(); return err }) {
 		return
 	}
 	v := gate.Get()
 	defer gate.Put(v)
 	v.Door = "http"
-	if err := d.Gate.Decide(r.Context(), &q.call, v); err != nil {
-		refuse(w, err)
+	if err := d.Gate.Decide(r.Context(), &q.Call, v); err != nil {
+		api.Fail(w, err)
 		return
 	}
 	a := AnswerTo(&v.Bill)
-	if q.receipt {
+	if q.Receipt {
 		a.sign(d.receipts, &v.Bill)
 	}
 	for i := range a.Charges {
@@ -204,16 +175,6 @@ func (d *door) check(w http.ResponseWriter, r *http.Request) {
 		a.Rule = v.Rule.Name
 	}
 	d.answer(w, &v.Bill, a, Shows(v))
-}
-
-// ReadCall reads the body of check for another door. It has answered the request
-// if the body is bad.
-func ReadCall(w http.ResponseWriter, r *http.Request) (call *identity.Call, ok bool) {
-	var q *checkRequest
-	if !read(w, r, func(body *walker) (err error) { q, err = body.readCheck(); return err }) {
-		return nil, false
-	}
-	return &q.call, true
 }
 
 // Shows says how the charges of v appear in response headers.
@@ -226,7 +187,7 @@ func Shows(v *gate.Verdict) []headers.Show {
 }
 
 func (d *door) healthz(w http.ResponseWriter, _ *http.Request) {
-	write(w, http.StatusOK, struct {
+	api.Write(w, http.StatusOK, struct {
 		Status string `json:"status"`
 	}{"alive"})
 }
@@ -238,5 +199,5 @@ func (d *door) readyz(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusServiceUnavailable
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	write(w, status, s)
+	api.Write(w, status, s)
 }

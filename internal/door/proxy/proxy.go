@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ import (
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/headers"
 	"github.com/weirhq/weir/identity"
-	"github.com/weirhq/weir/internal/door/guard"
+	"github.com/weirhq/weir/internal/door/api"
 )
 
 // Options is what the proxy stands between.
@@ -79,7 +78,7 @@ func passedOf(ctx context.Context) *passed { return ctx.Value(passedKey{}).(*pas
 // ServeHTTP implements http.Handler.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect {
-		guard.Refuse(w, guard.Problem{Status: http.StatusMethodNotAllowed, Detail: "this proxy opens no tunnels"})
+		api.Refuse(w, api.Problem{Status: http.StatusMethodNotAllowed, Detail: "this proxy opens no tunnels"})
 		return
 	}
 	if admitted := p.admit(w, r); admitted != nil {
@@ -95,7 +94,7 @@ func (p *proxy) admit(w http.ResponseWriter, r *http.Request) *passed {
 	v.Door = "proxy"
 	held := p.queue.enter()
 	v.NoWait = !held
-	call := callOf(r)
+	call := identity.CallOf(r)
 	if err := p.Gate.Decide(r.Context(), &call, v); err != nil {
 		p.queue.leave(held)
 		refuse(w, err)
@@ -121,10 +120,10 @@ func (p *proxy) admit(w http.ResponseWriter, r *http.Request) *passed {
 func refuse(w http.ResponseWriter, err error) {
 	var input *weir.InputError
 	if errors.As(err, &input) {
-		guard.Refuse(w, guard.Problem{Status: http.StatusBadRequest, Detail: input.Problem})
+		api.Refuse(w, api.Problem{Status: http.StatusBadRequest, Detail: input.Problem})
 		return
 	}
-	guard.Refuse(w, guard.Problem{Status: http.StatusServiceUnavailable, Detail: "the request could not be decided"})
+	api.Refuse(w, api.Problem{Status: http.StatusServiceUnavailable, Detail: "the request could not be decided"})
 }
 
 // shows says how the charges of v appear in response headers.
@@ -134,19 +133,6 @@ func shows(v *gate.Verdict) []headers.Show {
 		shows[i] = headers.Show{Name: rule.Name, Hidden: !v.Shown(i)}
 	}
 	return shows
-}
-
-// callOf returns r as the gate sees it.
-func callOf(r *http.Request) identity.Call {
-	c := identity.Call{
-		Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Host: r.Host, Header: r.Header,
-	}
-	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		c.Peer = peer.Addr()
-	} else {
-		c.Unix = true
-	}
-	return c
 }
 
 // addFields puts our answer's fields into the upstream's answer, in place of
@@ -162,12 +148,12 @@ func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
 		return // the client went away; nobody is left to be told
 	}
 	passedOf(r.Context()).answer.Write(w.Header())
-	p := guard.Problem{Status: http.StatusBadGateway, Detail: "the upstream did not answer"}
+	p := api.Problem{Status: http.StatusBadGateway, Detail: "the upstream did not answer"}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		p = guard.Problem{Status: http.StatusGatewayTimeout, Detail: "the upstream did not answer in time"}
+		p = api.Problem{Status: http.StatusGatewayTimeout, Detail: "the upstream did not answer in time"}
 	}
-	guard.Refuse(w, p)
+	api.Refuse(w, p)
 }
 
 // transport returns the way to the upstream.

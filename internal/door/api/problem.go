@@ -1,4 +1,4 @@
-package guard
+package api
 
 import (
 	"encoding/json"

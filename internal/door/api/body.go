@@ -1,4 +1,4 @@
-package check
+package api
 
 import (
 	"bytes"
@@ -12,36 +12,36 @@ import (
 	"github.com/weirhq/weir"
 )
 
-// The bodies of this door are strict: an unknown or repeated field, a number
+// Bodies are strict: an unknown or repeated field, a number
 // that is not whole or anything after the end is refused, with the path of what
 // is wrong. encoding/json silently takes the last of two equal fields, matches
 // names in any case and mends broken text, so that two readers of one body may
 // see two keys. Hence the division of work: encoding/json says whether the text
-// is JSON at all and decodes escapes; the walker goes over text that is known to
+// is JSON at all and decodes escapes; Body goes over text that is known to
 // be valid and looks at each field itself. Only depth, order and commas of valid
-// text are assumed, so the walker has no syntax errors of its own.
+// text are assumed, so Body has no syntax errors of its own.
 //
 // A reader that fails returns an *InputError whose Field is relative to where
-// it stood; each level above puts its own name in front (within).
+// it stood; each level above puts its own name in front (Within).
 
-// walker is a position in valid JSON text.
-type walker struct {
+// Body is a position in valid JSON text.
+type Body struct {
 	text []byte
 	at   int
 }
 
-// newWalker returns a walker at the first value of text, or why text is not
+// newBody returns a Body at the first value of text, or why text is not
 // exactly one JSON value.
-func newWalker(text []byte) (*walker, error) {
+func newBody(text []byte) (*Body, error) {
 	if !utf8.Valid(text) {
 		return nil, &weir.InputError{Problem: "the body is not valid UTF-8"}
 	}
 	if !json.Valid(text) {
 		return nil, &weir.InputError{Problem: "the body is not one JSON value" + syntaxFault(text)}
 	}
-	w := &walker{text: text}
-	w.space()
-	return w, nil
+	b := &Body{text: text}
+	b.space()
+	return b, nil
 }
 
 // syntaxFault says what is wrong with text, which is not valid.
@@ -54,11 +54,11 @@ func syntaxFault(text []byte) string {
 	return ""
 }
 
-// wrong returns the error that the value here is something else.
-func wrong(problem string) error { return &weir.InputError{Problem: problem} }
+// Wrong returns the error that the value here is something else.
+func Wrong(problem string) error { return &weir.InputError{Problem: problem} }
 
-// within puts name in front of the path that err carries.
-func within(name string, err error) error {
+// Within puts name in front of the path that err carries.
+func Within(name string, err error) error {
 	var input *weir.InputError
 	if !errors.As(err, &input) {
 		return err
@@ -72,11 +72,11 @@ func within(name string, err error) error {
 	return &weir.InputError{Field: name + "." + input.Field, Problem: input.Problem}
 }
 
-func (w *walker) space() {
-	for w.at < len(w.text) {
-		switch w.text[w.at] {
+func (b *Body) space() {
+	for b.at < len(b.text) {
+		switch b.text[b.at] {
 		case ' ', '\t', '\r', '\n':
-			w.at++
+			b.at++
 		default:
 			return
 		}
@@ -84,68 +84,68 @@ func (w *walker) space() {
 }
 
 // peek returns the first byte of the value here.
-func (w *walker) peek() byte {
-	if w.at < len(w.text) {
-		return w.text[w.at]
+func (b *Body) peek() byte {
+	if b.at < len(b.text) {
+		return b.text[b.at]
 	}
 	return 0
 }
 
 // next steps over the byte here and the space behind it.
-func (w *walker) next() {
-	w.at++
-	w.space()
+func (b *Body) next() {
+	b.at++
+	b.space()
 }
 
-// object reads an object whose fields are among names, in any order, each at
+// Object reads an object whose fields are among names, in any order, each at
 // most once. read is called with the index of the name, at its value.
-func (w *walker) object(names []string, read func(field int) error) error {
+func (b *Body) Object(names []string, read func(field int) error) error {
 	var seen uint64
-	return w.members(func(name string) error {
+	return b.members(func(name string) error {
 		for i, known := range names {
 			if name != known {
 				continue
 			}
 			if seen&(1<<i) != 0 {
-				return wrong("is given twice")
+				return Wrong("is given twice")
 			}
 			seen |= 1 << i
 			return read(i)
 		}
-		return wrong("is no field here; the fields are " + strings.Join(names, " "))
+		return Wrong("is no field here; the fields are " + strings.Join(names, " "))
 	})
 }
 
-// dictionary reads an object of any names, each at most once.
-func (w *walker) dictionary(read func(name string) error) error {
+// Dictionary reads an object of any names, each at most once.
+func (b *Body) Dictionary(read func(name string) error) error {
 	seen := make(map[string]bool)
-	return w.members(func(name string) error {
+	return b.members(func(name string) error {
 		if seen[name] {
-			return wrong("is given twice")
+			return Wrong("is given twice")
 		}
 		seen[name] = true
 		return read(name)
 	})
 }
 
-func (w *walker) members(read func(name string) error) error {
-	if w.peek() != '{' {
-		return wrong("must be an object")
+func (b *Body) members(read func(name string) error) error {
+	if b.peek() != '{' {
+		return Wrong("must be an object")
 	}
-	for w.next(); w.peek() != '}'; {
-		name, err := w.word()
+	for b.next(); b.peek() != '}'; {
+		name, err := b.word()
 		if err != nil {
 			return err
 		}
-		w.next() // the colon
+		b.next() // the colon
 		if err := read(name); err != nil {
-			return within(pathName(name), err)
+			return Within(pathName(name), err)
 		}
-		if w.peek() == ',' {
-			w.next()
+		if b.peek() == ',' {
+			b.next()
 		}
 	}
-	w.next()
+	b.next()
 	return nil
 }
 
@@ -164,44 +164,44 @@ func pathName(name string) string {
 	return strconv.Quote(name)
 }
 
-// array reads an array of at most most elements.
-func (w *walker) array(most int, read func(i int) error) error {
-	if w.peek() != '[' {
-		return wrong("must be an array")
+// Array reads an array of at most most elements.
+func (b *Body) Array(most int, read func(i int) error) error {
+	if b.peek() != '[' {
+		return Wrong("must be an array")
 	}
-	w.next()
-	for i := 0; w.peek() != ']'; i++ {
+	b.next()
+	for i := 0; b.peek() != ']'; i++ {
 		if i == most {
-			return wrong(fmt.Sprintf("holds more than %d elements", most))
+			return Wrong(fmt.Sprintf("holds more than %d elements", most))
 		}
 		if err := read(i); err != nil {
-			return within("["+strconv.Itoa(i)+"]", err)
+			return Within("["+strconv.Itoa(i)+"]", err)
 		}
-		if w.peek() == ',' {
-			w.next()
+		if b.peek() == ',' {
+			b.next()
 		}
 	}
-	w.next()
+	b.next()
 	return nil
 }
 
-// string reads a string.
-func (w *walker) string() (string, error) {
-	if w.peek() != '"' {
-		return "", wrong("must be a string")
+// Text reads a string.
+func (b *Body) Text() (string, error) {
+	if b.peek() != '"' {
+		return "", Wrong("must be a string")
 	}
-	return w.word()
+	return b.word()
 }
 
 // word reads the string that is known to stand here.
-func (w *walker) word() (string, error) {
-	raw := w.skip()
+func (b *Body) word() (string, error) {
+	raw := b.skip()
 	inner := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner), nil
 	}
 	if loneSurrogate(inner) {
-		return "", wrong("holds half of a surrogate pair, which is no character")
+		return "", Wrong("holds half of a surrogate pair, which is no character")
 	}
 	var s string
 	err := json.Unmarshal(raw, &s)
@@ -244,59 +244,59 @@ func surrogate(hex []byte) uint64 {
 	return n >> 8 & 0xDC
 }
 
-// integer reads a whole number.
-func (w *walker) integer() (int64, error) {
-	if c := w.peek(); c != '-' && (c < '0' || c > '9') {
-		return 0, wrong("must be a whole number")
+// Whole reads a whole number.
+func (b *Body) Whole() (int64, error) {
+	if c := b.peek(); c != '-' && (c < '0' || c > '9') {
+		return 0, Wrong("must be a whole number")
 	}
-	raw := w.skip()
+	raw := b.skip()
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return 0, wrong("is too large a number")
+		return 0, Wrong("is too large a number")
 	case err != nil:
-		return 0, wrong("must be a whole number, without fraction or exponent")
+		return 0, Wrong("must be a whole number, without fraction or exponent")
 	}
 	return n, nil
 }
 
-// boolean reads true or false.
-func (w *walker) boolean() (bool, error) {
-	switch string(w.skip()) {
+// Truth reads true or false.
+func (b *Body) Truth() (bool, error) {
+	switch string(b.skip()) {
 	case "true":
 		return true, nil
 	case "false":
 		return false, nil
 	}
-	return false, wrong("must be true or false")
+	return false, Wrong("must be true or false")
 }
 
 // skip steps over the value here, whatever it is, and returns its text.
-func (w *walker) skip() []byte {
-	start, depth := w.at, 0
-	for w.at < len(w.text) {
-		switch w.text[w.at] {
+func (b *Body) skip() []byte {
+	start, depth := b.at, 0
+	for b.at < len(b.text) {
+		switch b.text[b.at] {
 		case '"':
-			w.at = stringEnd(w.text, w.at)
+			b.at = stringEnd(b.text, b.at)
 		case '{', '[':
 			depth++
-			w.at++
+			b.at++
 		case '}', ']':
 			depth--
-			w.at++
+			b.at++
 		case ' ', '\t', '\r', '\n', ',', ':':
-			w.at++
+			b.at++
 		default: // a number or a word
-			for w.at < len(w.text) && strings.IndexByte(" \t\r\n,]}", w.text[w.at]) < 0 {
-				w.at++
+			for b.at < len(b.text) && strings.IndexByte(" \t\r\n,]}", b.text[b.at]) < 0 {
+				b.at++
 			}
 		}
 		if depth == 0 {
 			break
 		}
 	}
-	raw := w.text[start:w.at]
-	w.space()
+	raw := b.text[start:b.at]
+	b.space()
 	return raw
 }
 
@@ -311,4 +311,16 @@ func stringEnd(text []byte, i int) int {
 		}
 	}
 	return i
+}
+
+// Alone calls read at the value here and ends behind that value, whether read
+// could make something of it or not.
+func (b *Body) Alone(read func() error) error {
+	start := b.at
+	err := read()
+	if err != nil {
+		b.at = start
+		b.skip()
+	}
+	return err
 }
