@@ -64,6 +64,17 @@ func (s *Store) ask(ctx context.Context, c *weir.Charge, args ...string) (rest r
 	return in, in.err
 }
 
+// askTwice is ask for what depends on the clock there: where the periods that
+// args sends do not hold it, it is known afterwards, and args is asked for anew.
+func (s *Store) askTwice(ctx context.Context, c *weir.Charge, args func() []string) (rest reader, err error) {
+	rest, err = s.ask(ctx, c, args()...)
+	var se *weir.StoreError
+	if errors.As(err, &se) && se.Kind == "calendar" {
+		rest, err = s.ask(ctx, c, args()...)
+	}
+	return rest, err
+}
+
 // refund gives back what a receipt still owes.
 func (s *Store) refund(ctx context.Context, c *weir.Charge) error {
 	r := &c.Receipt
@@ -75,8 +86,10 @@ func (s *Store) refund(ctx context.Context, c *weir.Charge) error {
 	if units < 1 || q.N == 0 {
 		return nil
 	}
-	in, err := s.ask(ctx, c, "refund", receiptID(r), formatInt(r.At), formatInt(r.Due), formatInt(r.Phase),
-		formatInt(units), s.encodeQuota(c, q, units))
+	in, err := s.askTwice(ctx, c, func() []string {
+		return []string{"refund", receiptID(r), formatInt(r.At), formatInt(r.Due), formatInt(r.Phase),
+			formatInt(units), s.encodeQuota(c, q, units)}
+	})
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,9 @@ func (s *Store) Lend(ctx context.Context, c *weir.Charge, units, most int64, lif
 	defer cancel()
 	q := c.Limit.Quota()
 	r := weir.Receipt{ID: rand.Uint64() | 1}
-	in, err := s.ask(ctx, c, "lend", receiptID(&r), formatInt(units), formatInt(most),
-		formatInt(life.Microseconds()), s.encodeQuota(c, q, 1))
+	in, err := s.askTwice(ctx, c, func() []string {
+		return []string{"lend", receiptID(&r), formatInt(units), formatInt(most), formatInt(life.Microseconds()), s.encodeQuota(c, q, 1)}
+	})
 	if err != nil {
 		return 0, 0, v, err
 	}
@@ -46,7 +47,9 @@ func (s *Store) Return(ctx context.Context, c *weir.Charge, units int64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	r := &c.Receipt
-	_, err := s.ask(ctx, c, "return", receiptID(r), formatInt(r.At), formatInt(r.Due), formatInt(r.Phase),
-		formatInt(units), s.encodeQuota(c, c.Limit.Quota(), units))
+	_, err := s.askTwice(ctx, c, func() []string {
+		return []string{"return", receiptID(r), formatInt(r.At), formatInt(r.Due), formatInt(r.Phase),
+			formatInt(units), s.encodeQuota(c, c.Limit.Quota(), units)}
+	})
 	return err
 }

@@ -86,6 +86,14 @@ func refusals(b *weir.Bill) (refused, culprit int) {
 
 // some asks one group about its part of the bill and fills its balances.
 func (s *Store) some(ctx context.Context, verb algo.Verb, b *weir.Bill, part spread) *weir.StoreError {
+	se := s.askPart(ctx, verb, b, part)
+	if se != nil && se.Kind == "calendar" { // the clock there is known now
+		se = s.askPart(ctx, verb, b, part)
+	}
+	return se
+}
+
+func (s *Store) askPart(ctx context.Context, verb algo.Verb, b *weir.Bill, part spread) *weir.StoreError {
 	l := s.line(part.group)
 	r := new(request)
 	weight := r.add(verb, b, part.pick, &s.keys, l.expected())

@@ -297,8 +297,18 @@ func (s *Store) together(bills []*weir.Bill) int {
 	return len(bills)
 }
 
-// decide sends bills of one line as one request and settles them.
+// decide sends bills of one line as one request and settles them. Those whose
+// calendar periods were sent for another time than the server's are sent once
+// more: its clock is known then.
 func (s *Store) decide(ctx context.Context, group uint16, bills []*weir.Bill) {
+	if again := s.send(ctx, group, bills, true); len(again) > 0 {
+		s.send(ctx, group, again, false)
+	}
+}
+
+// send is decide without its second try. With retry, it returns the bills that
+// have to be asked again, and nothing is written into them.
+func (s *Store) send(ctx context.Context, group uint16, bills []*weir.Bill, retry bool) (again []*weir.Bill) {
 	l := s.line(group)
 	r := s.requests.Get().(*request)
 	weight := 0
@@ -310,18 +320,26 @@ func (s *Store) decide(ctx context.Context, group uint16, bills []*weir.Bill) {
 		if !se.Unknown { // else a flight may still write into it
 			s.release(r)
 		}
-		return
+		return nil
 	}
 	for i, b := range bills {
-		if status := r.parts[i].status; status != "" {
+		switch status := r.parts[i].status; {
+		case status == wrongPeriods && retry:
+			again = append(again, b)
+		case status != "":
 			b.Err = replyError(status)
-			continue
+		default:
+			r.fill(i, b, nil)
+			b.Settle("redis")
 		}
-		r.fill(i, b, nil)
-		b.Settle("redis")
 	}
 	s.release(r)
+	return again
 }
+
+// wrongPeriods is the script's word for calendar periods that do not hold its
+// clock. Nothing of the bill was charged.
+const wrongPeriods = "AGAIN"
 
 func (s *Store) release(r *request) {
 	r.reset()
