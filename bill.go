@@ -62,6 +62,7 @@ type Bill struct {
 	Decision            // the bill's
 	Err      error      // why the store did not decide; Decision is then the stated answer
 	Note     any        // for Observers: caller, door
+	ID       [16]byte   // names a refusal of a take, written by Decide; zero where the bill was admitted
 
 	balances []Balance // prepared for the store
 	entry    []int8    // charge → index in balances; -1 for unlimited
@@ -98,7 +99,7 @@ func (b *Bill) Check() error { return b.prepare() }
 
 // prepare checks the bill and fills balances. It names what is wrong as a path.
 func (b *Bill) prepare() error {
-	b.Decision, b.Err = Decision{}, nil
+	b.Decision, b.Err, b.ID = Decision{}, nil, [16]byte{}
 	if err := b.check(); err != nil {
 		return err
 	}

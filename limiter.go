@@ -120,8 +120,9 @@ func (l *Limiter) decidePooled(ctx context.Context, p *lease) (Decision, error) 
 
 // Decide decides many bills, each by itself, and writes the answers into them.
 // The error is the first bill's *InputError (nothing of any bill is then
-// charged), a dead context's, or ErrClosed; a store failure is no error but the
-// answer each limit carries, with the cause in Bill.Err.
+// charged), a dead context's (a bill that was on its way may have been charged:
+// its Err says so), or ErrClosed; a store failure is no error but the answer each
+// limit carries, with the cause in Bill.Err.
 func (l *Limiter) Decide(ctx context.Context, bills ...*Bill) error {
 	// The list is copied to one that is kept, because what is handed to a Store
 	// escapes: the caller's own would be an allocation at every call.
@@ -153,15 +154,29 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 		began = time.Now()
 	}
 	l.store.Apply(ctx, bills)
+	var dead error
 	for _, b := range bills {
+		if b.Err != nil && ctx.Err() != nil && canceled(b.Err) {
+			dead = ctx.Err() // nobody waits for an answer: no limit states one for this
+			continue
+		}
 		if b.Err != nil {
 			l.fallback.answer(b)
+		}
+		if !b.Allowed && b.Verb == algo.Take {
+			b.Name()
 		}
 		if l.observer != nil {
 			l.observer.Observe(ctx, Event{Bill: b, Elapsed: time.Since(began)})
 		}
 	}
-	return nil
+	return dead
+}
+
+// canceled reports whether a store gave a bill up because its caller did.
+func canceled(err error) bool {
+	var se *StoreError
+	return errors.As(err, &se) && se.Kind == "canceled"
 }
 
 // Wait takes the charges, sleeping until they fit. Buckets are charged ahead at

@@ -121,6 +121,7 @@ func (g *Gate) bill(ctx context.Context, call *identity.Call, v *Verdict) error 
 func (g *Gate) refuse(ctx context.Context, v *Verdict, why weir.Reason, rule *policy.Rule) error {
 	v.Rule = rule
 	v.settle(false, why)
+	v.Bill.Name()
 	if g.observer != nil {
 		g.observer.Observe(ctx, weir.Event{Bill: &v.Bill})
 	}

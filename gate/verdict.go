@@ -91,7 +91,7 @@ func Put(v *Verdict) {
 func (v *Verdict) reset() {
 	clear(v.Bill.Charges)
 	v.Bill.Charges, v.Bill.Each = v.Bill.Charges[:0], v.Bill.Each[:0]
-	v.Bill.Decision, v.Bill.Err, v.Bill.Note = weir.Decision{}, nil, nil
+	v.Bill.Decision, v.Bill.Err, v.Bill.Note, v.Bill.ID = weir.Decision{}, nil, nil, [16]byte{}
 	v.Bill.MaxWait, v.Bill.Verb = 0, 0
 	v.Rules, v.Exempt, v.Rule = nil, false, nil
 	v.Caller = identity.Caller{}

@@ -31,10 +31,11 @@ type Answer struct {
 	Wait time.Duration
 
 	reason   weir.Reason
+	id       string // of the refusal
 	denied   *Body    // in place of problem+json, or nil
 	violated []string // names of the limits that refused and may be shown
 
-	fields [10]field // the most there can be
+	fields [11]field // the most there can be
 	count  int
 }
 
@@ -55,13 +56,14 @@ var (
 	quotaName    = named("RateLimit")
 	retryName    = named("Retry-After")
 	cacheControl = named("Cache-Control")
+	decisionName = named("Weir-Decision")
 )
 
 // Answer returns the answer to a bill that was decided. Charge i appears as
 // shows[i] says; charges beyond shows appear under their limit's name. Trial
 // charges and unlimited ones never appear.
 func (f *Format) Answer(b *weir.Bill, shows []Show) Answer {
-	a := Answer{Status: status(b), reason: b.Reason}
+	a := Answer{Status: status(b), reason: b.Reason, id: b.IDText()}
 	if !b.Allowed {
 		if a.Status != http.StatusForbidden {
 			a.Wait = f.wait(b.RetryAfter)

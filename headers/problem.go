@@ -26,11 +26,12 @@ type Problem struct {
 	Status   int      `json:"status"`
 	Detail   string   `json:"detail,omitempty"`
 	Violated []string `json:"violated-policies,omitzero"` // names as in RateLimit-Policy
+	Decision string   `json:"decision,omitempty"`         // names the refusal, for weir why
 }
 
 // Problem returns the body of a refusal. It names no limit that is hidden.
 func (a *Answer) Problem() Problem {
-	p := Problem{Type: "about:blank", Status: a.Status, Title: http.StatusText(a.Status)}
+	p := Problem{Type: "about:blank", Status: a.Status, Title: http.StatusText(a.Status), Decision: a.id}
 	switch a.Status {
 	case http.StatusForbidden:
 		p.Detail = "This caller is blocked."

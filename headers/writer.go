@@ -42,6 +42,9 @@ func (w *writer) write(f *Format) {
 	}
 	if !w.bill.Allowed {
 		b = w.end(append(b, "no-store"...), cacheControl)
+		if a.id != "" {
+			b = w.end(append(b, a.id...), decisionName)
+		}
 		w.violated()
 	}
 	text, start := string(b), 0
