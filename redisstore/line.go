@@ -71,12 +71,15 @@ func (l *line) send(requests []*request, deadline time.Time) error {
 	// that is away; past the deadline the script charges nothing and says so.
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.options.Timeout)
 	defer cancel()
+	began := time.Now()
 	if err := l.fly(ctx, f, requests, deadline); err != nil {
 		se := storeError(err)
 		l.breaker.record(se)
+		l.store.observed(requests, deadline, began, se.Kind)
 		return se
 	}
 	l.breaker.record(nil)
+	l.store.observed(requests, deadline, began, "")
 	return nil
 }
 

@@ -32,6 +32,9 @@ type Options struct {
 	// Notify is told, on a goroutine of its own, when the server goes away and
 	// when it is back.
 	Notify func(Health)
+	// OnFlight is told of every script call that decides, on the goroutine that
+	// sent it, or nil. It must not block.
+	OnFlight func(Flight)
 }
 
 const (
