@@ -54,12 +54,18 @@ func open(t *testing.T, server *testredis.Server, o redisstore.Options) *house {
 			t.Error(err)
 		}
 	})
+	return &house{l, store, rawClient(t, server).raw, t}
+}
+
+// rawClient is a house without a limiter.
+func rawClient(t *testing.T, server *testredis.Server) *house {
+	t.Helper()
 	raw, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(raw.Close)
-	return &house{l, store, raw, t}
+	return &house{raw: raw, t: t}
 }
 
 // do sends a raw command and returns its reply as text.

@@ -207,6 +207,7 @@ func take(s *scripts) *script        { return &s.take }
 func commandText(s *scripts) *script { return &s.command }
 func fingerprint(s *scripts) *script { return &s.fingerprint }
 func instances(s *scripts) *script   { return &s.instances }
+func mark(s *scripts) *script        { return &s.mark }
 
 func refusesWrites(err error) bool {
 	text, ok := refusal(err)

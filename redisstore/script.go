@@ -22,7 +22,7 @@ const shebang = "#!lua flags=allow-oom\n"
 
 // scripts are the texts of one store: they differ in where the time comes from
 // and in whether they declare themselves.
-type scripts struct{ take, command, fingerprint, instances script }
+type scripts struct{ take, command, fingerprint, instances, mark script }
 
 func composeScripts(givenClock, plain bool) scripts {
 	clock := "1_clock_server"
@@ -35,10 +35,11 @@ func composeScripts(givenClock, plain bool) scripts {
 	}
 	return scripts{
 		take:    compose(head, clock, "2_exact", "3_state", "4_judge", "5_take"),
-		command: compose(head, clock, "2_exact", "3_state", "4_judge", "5_command"),
+		command: compose(head, clock, "2_exact", "3_state", "4_judge", "5_command", "6_loans", "7_refund"),
 
 		fingerprint: compose(head, "5_fingerprint"),
 		instances:   compose(head, clock, "5_instances"),
+		mark:        compose(head, "5_mark"),
 	}
 }
 

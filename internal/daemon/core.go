@@ -34,6 +34,7 @@ type Core struct {
 	callers       *callers // kept in the store
 	layers        *layer.Stacked
 	heartbeats    *redisstore.Heartbeats // of a shared store, or nil
+	watch         *redisstore.Watch      // of a shared store, or nil
 	probe         *weir.Limiter          // the store itself, without layers and unobserved
 	draining      atomic.Bool
 	policyFault   atomic.Pointer[string] // what the last reload said, or nil
@@ -78,12 +79,13 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	if shared, ok := store.(*redisstore.Store); ok {
 		c.heartbeats = shared.Heartbeats()
 		options.Instances = c.heartbeats.Instances
+		c.watch = shared.Watch(func(n redisstore.Notice) { tellNotice(log, n) })
 	}
 	if c.Limiter, err = weir.New(options); err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, errors.Join(err, c.endWatching(), layers.Close())
 	}
 	if c.probe, err = weir.New(weir.Options{Store: store}); err != nil {
-		return nil, errors.Join(err, c.Limiter.Close())
+		return nil, errors.Join(err, c.endWatching(), c.Limiter.Close())
 	}
 	c.Gate = gate.New(c.Limiter, r.resolver, r.policy)
 	c.Gate.Observe(options.Observer)
@@ -132,11 +134,15 @@ func receiptSecret(configured []byte, store weir.Store) func() []byte {
 // Close takes this instance out of the count, closes the limiter with its store,
 // and what knows the callers.
 func (c *Core) Close() error {
-	var err error
-	if c.heartbeats != nil {
-		err = c.heartbeats.Close()
+	return errors.Join(c.endWatching(), c.Limiter.Close(), c.callers.Close())
+}
+
+// endWatching ends what goes on beside the decisions.
+func (c *Core) endWatching() error {
+	if c.heartbeats == nil {
+		return nil
 	}
-	return errors.Join(err, c.Limiter.Close(), c.callers.Close())
+	return errors.Join(c.watch.Close(), c.heartbeats.Close())
 }
 
 // probeSpace keeps the balance that readiness looks at out of everybody's way.

@@ -150,6 +150,27 @@ func (c *Conn) Client() (rueidis.Client, error) {
 	return nil, ErrDown
 }
 
+// Topology is how servers are found.
+type Topology uint8
+
+// The topologies.
+const (
+	Single   Topology = iota
+	Sentinel          // one primary, named by sentinels
+	Cluster           // keys are spread over slots
+)
+
+// Topology returns how the server is found.
+func (c *Conn) Topology() Topology {
+	switch {
+	case c.cluster:
+		return Cluster
+	case c.option.Sentinel.MasterSet != "":
+		return Sentinel
+	}
+	return Single
+}
+
 // Cluster reports whether keys are spread over slots.
 func (c *Conn) Cluster() bool { return c.cluster }
 
