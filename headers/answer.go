@@ -21,7 +21,8 @@ const mostMembers = 4
 // Answer is what a client sees of a decided bill. It is a value; the bill may be
 // reused once it is made.
 type Answer struct {
-	// Status is 200 if the bill was admitted; 429 (or that of Options.Denied) if
+	// Status is what a door answers with, and may be changed by one that cannot
+	// say it so: 200 if the bill was admitted; 429 (or that of Options.Denied) if
 	// a quota refused it; 503 if a closed limit has no store; 403 if waiting
 	// would not help, since the caller is switched off or has no key.
 	Status int
@@ -30,8 +31,9 @@ type Answer struct {
 	// admitted, or no wait will do.
 	Wait time.Duration
 
+	meant    int // Status as it was made
 	reason   weir.Reason
-	id       string // of the refusal
+	id       string   // of the refusal
 	denied   *Body    // in place of problem+json, or nil
 	violated []string // names of the limits that refused and may be shown
 
@@ -63,7 +65,8 @@ var (
 // shows[i] says; charges beyond shows appear under their limit's name. Trial
 // charges and unlimited ones never appear.
 func (f *Format) Answer(b *weir.Bill, shows []Show) Answer {
-	a := Answer{Status: status(b), reason: b.Reason, id: b.IDText()}
+	meant := status(b)
+	a := Answer{Status: meant, meant: meant, reason: b.Reason, id: b.IDText()}
 	if !b.Allowed {
 		if a.Status != http.StatusForbidden {
 			a.Wait = f.wait(b.RetryAfter)

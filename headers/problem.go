@@ -32,7 +32,7 @@ type Problem struct {
 // Problem returns the body of a refusal. It names no limit that is hidden.
 func (a *Answer) Problem() Problem {
 	p := Problem{Type: "about:blank", Status: a.Status, Title: http.StatusText(a.Status), Decision: a.id}
-	switch a.Status {
+	switch a.meant {
 	case http.StatusForbidden:
 		p.Detail = "This caller is blocked."
 		if a.reason == weir.Missing {

@@ -21,6 +21,12 @@ type Call struct {
 	Attrs  map[string]string
 	Cost   int64 // units asked for; 0 leaves it to the policy
 	Peek   bool  // ask without charging
+
+	// Gateway is set where the peer asks about a request that it has not passed
+	// on yet, and lists the headers in which it names its client, all of its own
+	// making. Then the client's address is read there and nowhere else, and only
+	// a token names the user: every other header may be the client's.
+	Gateway []string
 }
 
 // Header gives the values of a header field, in order of arrival. Names are in

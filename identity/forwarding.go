@@ -53,10 +53,15 @@ func newForwarding(c *ClientIP) (forwarding, error) {
 	if !IsToken(name) {
 		return f, &ConfigError{Field: "client_ip.header", Problem: quoted(name) + " is not a header name; write one, such as X-Forwarded-For, Forwarded, X-Real-IP or CF-Connecting-IP"}
 	}
-	f.header = textproto.CanonicalMIMEHeaderKey(name)
-	f.forwarded = f.header == "Forwarded"
-	f.single = !f.forwarded && f.header != DefaultForwardingHeader
+	f.read(textproto.CanonicalMIMEHeaderKey(name))
 	return f, nil
+}
+
+// read makes header, in canonical form, the one that is read.
+func (f *forwarding) read(header string) {
+	f.header = header
+	f.forwarded = header == "Forwarded"
+	f.single = !f.forwarded && header != DefaultForwardingHeader
 }
 
 // client returns the client's address as told by a trusted peer. The peer is

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
+	"slices"
 )
 
 // Resolver turns calls into callers. It is safe for concurrent use. A changed
@@ -50,17 +51,34 @@ func (r *Resolver) Locate(call *Call) Caller {
 		c.Trusted = r.forwarding.trusted.contains(peer)
 	}
 	if call.Header != nil {
-		if lines := call.Header.Values(r.forwarding.header); len(lines) > 0 {
+		f := r.forwardingOf(call)
+		if lines := call.Header.Values(f.header); len(lines) > 0 {
 			if c.Trusted {
-				c.IP = r.forwarding.client(lines, c.IP)
+				c.IP = f.client(lines, c.IP)
 			} else {
-				r.distrust(c.IP, r.forwarding.header)
+				r.distrust(c.IP, f.header)
 			}
 		}
 	}
 	c.Network = r.NetworkOf(c.IP)
 	return c
 }
+
+// forwardingOf returns how the call's client is found: by the configured header,
+// or behind a gateway that does not set it by one that it sets.
+func (r *Resolver) forwardingOf(call *Call) *forwarding {
+	f := &r.forwarding
+	if call.Gateway == nil || slices.Contains(call.Gateway, f.header) {
+		return f
+	}
+	other := *f
+	other.read(call.Gateway[0])
+	return &other
+}
+
+// ForwardingHeader returns the header in which a trusted peer names the call's
+// client.
+func (r *Resolver) ForwardingHeader(call *Call) string { return r.forwardingOf(call).header }
 
 // NetworkOf cuts an address to what counts as one caller here.
 func (r *Resolver) NetworkOf(ip netip.Addr) netip.Prefix {
@@ -100,9 +118,9 @@ func (r *Resolver) identifyUser(call *Call, c *Caller) (byToken bool) {
 		}
 	}
 	if !byToken && u.Header != "" {
-		if c.Trusted {
+		if c.Trusted && call.Gateway == nil {
 			c.User = headerValue(call.Header, u.Header)
-		} else if len(call.Header.Values(u.Header)) > 0 {
+		} else if !c.Trusted && len(call.Header.Values(u.Header)) > 0 {
 			r.distrust(c.IP, u.Header)
 		}
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/weirhq/weir/internal/door/admin"
 	"github.com/weirhq/weir/internal/door/api"
+	"github.com/weirhq/weir/internal/door/auth"
 	"github.com/weirhq/weir/internal/door/check"
 	"github.com/weirhq/weir/internal/door/proxy"
 )
@@ -39,7 +41,8 @@ func HTTP(l Listen) Door {
 		handler := check.New(check.Options{
 			Limiter: c.Limiter, Gate: c.Gate, Format: c.Format, Secret: c.receiptSecret, Status: c.Status,
 		})
-		return newHTTPServer(l.guard(handler), apiTimeouts, c.log, name, l)
+		gateways := auth.New(auth.Options{Gate: c.Gate, Format: c.Format})
+		return newHTTPServer(l.guard(handler, gateways), apiTimeouts, c.log, name, l)
 	}}
 }
 
@@ -65,12 +68,23 @@ func Proxy(l Listen, o proxy.Options) Door {
 	}}
 }
 
-// guard puts in front of an API what its place asks for.
-func (l *Listen) guard(handler http.Handler) http.Handler {
+// guard puts in front of an API what its place asks for, and the gateways'
+// questions beside it. Those come under the Host, and with the Origin, of a
+// gateway's client, so nothing can be told from these; they are believed from
+// trusted peers alone.
+func (l *Listen) guard(handler, gateways http.Handler) http.Handler {
+	handler = l.loopback(handler)
+	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, auth.Prefix) {
+			gateways.ServeHTTP(w, r)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 	if l.Auth == "token" {
-		handler = api.Token(l.Token, handler, "/healthz", "/readyz")
+		return api.Token(l.Token, both, "/healthz", "/readyz")
 	}
-	return l.loopback(handler)
+	return both
 }
 
 // loopback puts in front of an API what keeps browsers off it that are tricked

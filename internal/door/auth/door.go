@@ -49,9 +49,13 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call, problem := g.call(r, rest)
-	if caller := d.Gate.Resolver().Locate(&call); !caller.Trusted {
+	resolver := d.Gate.Resolver()
+	if caller := resolver.Locate(&call); !caller.Trusted {
 		refuse(w, http.StatusForbidden, "this peer is not trusted to ask for others: add the gateway's address to client_ip.trusted_proxies")
 		return
+	}
+	if header := resolver.ForwardingHeader(&call); problem == "" && len(r.Header[header]) == 0 {
+		problem = notOnce(header, 0)
 	}
 	if problem != "" {
 		refuse(w, http.StatusForbidden, problem)

@@ -32,7 +32,7 @@ import (
 type gateway struct {
 	method, target string   // headers; "" where the request itself has it
 	host           string   // header, or "" for Host
-	clients        []string // headers that name the client: any of them
+	clients        []string // headers that name the client; the policy picks, or the first is read
 	denied         int      // status of a refusal
 }
 
@@ -82,13 +82,7 @@ func (g *gateway) call(r *http.Request, rest string) (c identity.Call, problem s
 		}
 		*part.to = values[0]
 	}
-	named := 0
-	for _, name := range g.clients {
-		named += len(r.Header[name])
-	}
 	switch {
-	case named == 0:
-		return c, notOnce(g.clients[0], 0)
 	case !identity.IsToken(c.Method):
 		return c, "the method of the request is none"
 	case !strings.HasPrefix(target, "/") && target != "*":

@@ -174,16 +174,7 @@ func (d *door) check(w http.ResponseWriter, r *http.Request) {
 	if v.Rule != nil {
 		a.Rule = v.Rule.Name
 	}
-	d.answer(w, &v.Bill, a, Shows(v))
-}
-
-// Shows says how the charges of v appear in response headers.
-func Shows(v *gate.Verdict) []headers.Show {
-	shows := make([]headers.Show, len(v.Rules))
-	for i, rule := range v.Rules {
-		shows[i] = headers.Show{Name: rule.Name, Hidden: !v.Shown(i)}
-	}
-	return shows
+	d.answer(w, &v.Bill, a, api.Shows(v))
 }
 
 func (d *door) healthz(w http.ResponseWriter, _ *http.Request) {

@@ -100,7 +100,7 @@ func (p *proxy) admit(w http.ResponseWriter, r *http.Request) *passed {
 		refuse(w, err)
 		return nil
 	}
-	answer := p.Format().Answer(&v.Bill, shows(v))
+	answer := p.Format().Answer(&v.Bill, api.Shows(v))
 	if !v.Bill.Allowed {
 		p.queue.leave(held)
 		// A client that has gone away needs no answer.
@@ -124,15 +124,6 @@ func refuse(w http.ResponseWriter, err error) {
 		return
 	}
 	api.Refuse(w, api.Problem{Status: http.StatusServiceUnavailable, Detail: "the request could not be decided"})
-}
-
-// shows says how the charges of v appear in response headers.
-func shows(v *gate.Verdict) []headers.Show {
-	shows := make([]headers.Show, len(v.Rules))
-	for i, rule := range v.Rules {
-		shows[i] = headers.Show{Name: rule.Name, Hidden: !v.Shown(i)}
-	}
-	return shows
 }
 
 // addFields puts our answer's fields into the upstream's answer, in place of
