@@ -33,9 +33,12 @@ func (l Limit) Charge(key string) Charge { return Charge{Key: key, Limit: l, Cos
 
 // Receipt proves a debit to Refund. It is a plain value: it may be stored, sent
 // elsewhere and used by another process on the same store. It is good once, and
-// only with the key, limit and space it was written for.
+// only with the key, limit and space it was written for: Refund refuses it with
+// others, so that a mistake credits nobody else's balance. It is no protection
+// against who makes receipts up.
 type Receipt struct {
 	ID    uint64 // random; 0 is no receipt
+	For   uint64 // what it was written for, as a hash; see Charge.mark
 	Cost  int64  // units debited
 	At    int64  // store time of the debit, microseconds since the epoch
 	Due   int64  // buckets: idle again after this debit; windows: start of the period
@@ -145,7 +148,7 @@ func (b *Bill) check() error {
 		return &InputError{Field: "charges", Problem: "a bill needs at least one charge"}
 	case len(b.Charges) > maxCharges:
 		return &InputError{Field: "charges", Problem: "a bill holds at most 32 charges; this one has " + strconv.Itoa(len(b.Charges))}
-	case b.Verb > algo.Block:
+	case b.Verb > algo.Repay:
 		return &InputError{Field: "verb", Problem: "unknown " + b.Verb.String()}
 	case b.MaxWait < 0 || b.MaxWait > algo.MaxWait*time.Microsecond:
 		return &InputError{Field: "max_wait", Problem: "must lie between 0 and 366 days"}
@@ -268,7 +271,7 @@ func (b *Bill) settle(i int, source string) {
 	}
 	if bal.Debited && c.Cost > 0 {
 		d.Delay = time.Duration(bal.Delay) * time.Microsecond
-		bal.receipt(&c.Receipt, c.Cost)
+		bal.receipt(&c.Receipt, c)
 	}
 }
 
@@ -290,13 +293,15 @@ func (bal *Balance) fitsUnblocked(wait int64) bool {
 // Receipt writes down a debit of cost units, for the view after it. It is for
 // stores that take a debit back themselves.
 func (bal *Balance) Receipt(cost int64) (r Receipt) {
-	bal.receipt(&r, cost)
+	c := *bal.Charge
+	c.Cost = cost
+	bal.receipt(&r, &c)
 	return r
 }
 
 // receipt writes it in place: see words.putBucket.
-func (bal *Balance) receipt(r *Receipt, cost int64) {
-	r.ID, r.Cost, r.At, r.Due, r.Phase, r.Refunded = rand.Uint64()|1, cost, bal.View.At, 0, 0, 0
+func (bal *Balance) receipt(r *Receipt, c *Charge) {
+	r.ID, r.For, r.Cost, r.At, r.Due, r.Phase, r.Refunded = rand.Uint64()|1, c.mark(), c.Cost, bal.View.At, 0, 0, 0
 	switch {
 	case bal.Quota.Kind.Bucket():
 		r.Due, r.Phase = bal.View.Full, bal.View.Phase

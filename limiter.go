@@ -52,6 +52,7 @@ func New(o Options) (*Limiter, error) {
 		l.maxBill = min(maxCharges, caps.MaxCharges)
 	}
 	l.fallback.instances, l.fallback.now = o.Instances, o.Now
+	l.fallback.debts.store, l.fallback.debts.owed = l.store, l.fallback.owed
 	l.bills.New = func() any { return &lease{} }
 	return l, nil
 }
@@ -243,13 +244,19 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // Refund gives back what the charges' receipts still owe, each receipt once,
 // and writes what came back into Receipt.Refunded. Charges without a receipt
-// are an *InputError; a spent or stale receipt refunds 0.
+// are an *InputError, and so is a receipt of another balance; a spent or stale one
+// refunds 0.
 func (l *Limiter) Refund(ctx context.Context, charges ...Charge) error {
 	bill := Bill{Verb: algo.Refund, Charges: charges}
 	for i := range charges {
-		charges[i].Receipt.Refunded = 0
-		if charges[i].Receipt.ID == 0 && !charges[i].Limit.unlimited {
+		r := &charges[i].Receipt
+		r.Refunded = 0
+		switch {
+		case charges[i].Limit.unlimited:
+		case r.ID == 0:
 			return chargeError(i, "receipt", "is missing; Decide writes it when it debits")
+		case r.For != charges[i].mark():
+			return chargeError(i, "receipt", "was written for another key, limit or space")
 		}
 	}
 	return l.command(ctx, &bill)
@@ -285,10 +292,15 @@ func (l *Limiter) command(ctx context.Context, b *Bill) error {
 	return b.Err
 }
 
+// Debts returns how many units this Limiter has admitted without its store and
+// will still debit there, has debited since, and has given up. See docs/failure.md.
+func (l *Limiter) Debts() (owed, settled, dropped int64) { return l.fallback.debts.counts() }
+
 // Close closes the store. Decisions in flight are answered.
 func (l *Limiter) Close() error {
 	l.closeOnce.Do(func() {
 		l.closed.Store(true)
+		l.fallback.debts.close()
 		l.closeErr = errors.Join(l.store.Close(), l.fallback.close())
 	})
 	return l.closeErr

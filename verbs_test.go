@@ -314,3 +314,33 @@ func TestRefundsNeverRunOut(t *testing.T) {
 		}
 	}
 }
+
+// A receipt is good with what it was written for. With another key, or a limit of
+// another name, period or algorithm, it would credit a balance that nobody debited.
+func TestReceiptsAreForOneBalance(t *testing.T) {
+	w := newWorld(t)
+	hundred := limit(t, "100/min")
+	taken := w.decide(withCost(hundred, "a", 5)).Charges[0]
+	w.decide(withCost(hundred, "b", 5))
+	for name, change := range map[string]func(*Charge){
+		"another key":       func(c *Charge) { c.Key = "b" },
+		"a longer key":      func(c *Charge) { c.Key = "a\x00" },
+		"another space":     func(c *Charge) { c.Space = "s" },
+		"another name":      func(c *Charge) { c.Limit = hundred.Named("s") },
+		"another period":    func(c *Charge) { c.Limit = Per(100, time.Hour) },
+		"another algorithm": func(c *Charge) { c.Limit = hundred.Using(algo.SlidingWindow) },
+		"another zone":      func(c *Charge) { c.Limit = limit(t, "100/day algorithm=fixed_window tz=Europe/Paris") },
+	} {
+		other := taken
+		change(&other)
+		err := w.Refund(context.Background(), other)
+		if input := (*InputError)(nil); !errors.As(err, &input) || input.Field != "charges[0].receipt" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	resized := taken
+	resized.Limit = Per(200, time.Minute) // the same balance
+	if err := w.Refund(context.Background(), resized); err != nil {
+		t.Error(err)
+	}
+}

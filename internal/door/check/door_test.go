@@ -233,7 +233,7 @@ func TestReceiptsAreWhole(t *testing.T) {
 	signed, other, none := signedBy("s"), signedBy("t"), signedBy("")
 	c := weir.PerMinute(5).Named("a name").Charge("k")
 	c.Space, c.Group = "rule:x", "acme"
-	c.Receipt = weir.Receipt{ID: 1<<63 + 1, Cost: 1, At: 5, Due: 6, Phase: 7}
+	c.Receipt = weir.Receipt{ID: 1<<63 + 1, For: 1<<63 + 3, Cost: 1, At: 5, Due: 6, Phase: 7}
 	for _, r := range []receipts{signed, other} {
 		got, err := r.charge(r.token(&c))
 		c.Peek, c.Cost = false, 0
@@ -289,7 +289,7 @@ func TestStoreDown(t *testing.T) {
 			t.Errorf("%s: %d %s", limit, w.Code, w.Body)
 		}
 	}
-	token := signedBy("s").token(&weir.Charge{Key: "a", Limit: weir.PerMinute(5), Receipt: weir.Receipt{ID: 1, Cost: 1}})
+	token := decode[Answer](t, newBench(t, nil, []byte("s")).post("/v1/take", `{"key":"a","limit":"5/min","receipt":true}`)).Receipt
 	if w := b.post("/v1/refund", `{"receipt":"`+token+`"}`); w.Code != 503 || w.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("refund: %d %s", w.Code, w.Body)
 	}

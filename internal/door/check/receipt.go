@@ -14,7 +14,7 @@ import (
 // balance and what was debited, so that any instance on the same store can
 // honour it and none has to remember it.
 //
-//	version │ space │ key │ group │ limit │ name │ id │ cost │ at │ due │ phase │ tag
+//	version │ space │ key │ group │ limit │ name │ id │ for │ cost │ at │ due │ phase │ tag
 //
 // Strings have their length in front, numbers are varints. The tag is 128 bits
 // of an HMAC-SHA-256 under a secret that all instances on a store share. Without
@@ -24,7 +24,7 @@ import (
 // The token is not encrypted: it holds the key that its receiver asked about.
 
 const (
-	signedReceipt = 2 // the version
+	signedReceipt = 3 // the version
 	tagSize       = 16
 	maxReceipt    = 8 << 10 // characters of a token
 )
@@ -47,6 +47,7 @@ func (r receipts) token(c *weir.Charge) string {
 		b = append(b, s...)
 	}
 	b = binary.AppendUvarint(b, c.Receipt.ID)
+	b = binary.AppendUvarint(b, c.Receipt.For)
 	for _, n := range []int64{c.Receipt.Cost, c.Receipt.At, c.Receipt.Due, c.Receipt.Phase} {
 		b = binary.AppendVarint(b, n)
 	}
@@ -84,7 +85,7 @@ func parseReceipt(b []byte) (c weir.Charge, err error) {
 	f := fields{rest: b}
 	c.Space, c.Key, c.Group = f.string(), f.string(), f.string()
 	limit, name := f.string(), f.string()
-	c.Receipt.ID = f.unsigned()
+	c.Receipt.ID, c.Receipt.For = f.unsigned(), f.unsigned()
 	c.Receipt.Cost, c.Receipt.At, c.Receipt.Due, c.Receipt.Phase = f.number(), f.number(), f.number(), f.number()
 	if f.broken || len(f.rest) > 0 || c.Receipt.ID == 0 || c.Receipt.Cost <= 0 || c.Receipt.At < 0 || c.Receipt.Due < 0 || c.Receipt.Phase < 0 {
 		return weir.Charge{}, errReceipt
