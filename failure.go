@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/weirhq/weir/algo"
 )
 
 // fallback answers bills that the store did not decide. It is the only place
@@ -16,6 +18,7 @@ type fallback struct {
 
 	once   sync.Once
 	memory *Memory // balances while the store is away; made at the first failure
+	debts  debts
 }
 
 // answer decides b by the failure answers of its limits. Closed beats Local and
@@ -117,10 +120,21 @@ const closedRetry = time.Second
 // instance's part.
 func (f *fallback) decideLocally(b *Bill) {
 	f.once.Do(func() { f.memory = NewMemory(MemoryOptions{Now: f.now}) })
-	n := 1
-	if f.instances != nil {
-		n = max(1, f.instances())
+	cause := b.Err
+	b.shareAmong(f.alive())
+	f.memory.Apply(context.Background(), []*Bill{b})
+	b.Err = cause
+	if f.now == nil { // not in a simulation
+		f.debts.record(b)
 	}
+	for i := range b.Each {
+		b.Each[i].Source = "local"
+	}
+	b.Source = "local"
+}
+
+// shareAmong makes each Share limit this instance's part of it.
+func (b *Bill) shareAmong(n int) {
 	for i := range b.balances {
 		bal := &b.balances[i]
 		if bal.Charge.Limit.failure == Share && n > 1 {
@@ -132,13 +146,26 @@ func (f *fallback) decideLocally(b *Bill) {
 			}
 		}
 	}
-	cause := b.Err
-	f.memory.Apply(context.Background(), []*Bill{b})
-	b.Err = cause
-	for i := range b.Each {
-		b.Each[i].Source = "local"
+}
+
+// owed returns how many units this instance's balance for c is short of.
+func (f *fallback) owed(c *Charge) int64 {
+	b := Bill{Verb: algo.Peek, Charges: []Charge{*c}}
+	b.Charges[0].Cost, b.Charges[0].Peek = 0, true
+	if b.prepare() != nil {
+		return 0
 	}
-	b.Source = "local"
+	b.shareAmong(f.alive())
+	f.memory.Apply(context.Background(), []*Bill{&b})
+	return b.Limit - b.Remaining
+}
+
+// alive returns how many instances share.
+func (f *fallback) alive() int {
+	if f.instances == nil {
+		return 1
+	}
+	return max(1, f.instances())
 }
 
 func (f *fallback) close() error {

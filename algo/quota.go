@@ -44,9 +44,10 @@ const (
 	Refund             // give back what a receipt still owes
 	Reset              // forget the balance
 	Block              // refuse everything on the balance for a while
+	Repay              // debit once, by the receipt's id, what was admitted while the store was away
 )
 
-var verbNames = [...]string{"take", "peek", "refund", "reset", "block"}
+var verbNames = [...]string{"take", "peek", "refund", "reset", "block", "repay"}
 
 // String returns the verb in lower case.
 func (v Verb) String() string {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/algo"
 )
 
-// command carries out refund, reset and block, charge by charge: these are rare
+// command carries out refund, reset, block and repay, charge by charge: these are rare
 // and do not fly with the takes.
 func (s *Store) command(ctx context.Context, b *weir.Bill) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
@@ -30,6 +30,8 @@ func (s *Store) command(ctx context.Context, b *weir.Bill) {
 		case algo.Block:
 			_, err = s.ask(ctx, c, "block", formatInt(int64(b.BlockFor/time.Microsecond)),
 				formatInt(int64(c.Limit.Period()/time.Microsecond)))
+		case algo.Repay:
+			err = s.repay(ctx, c)
 		default:
 			err = &weir.StoreError{Kind: "unsupported"}
 		}
@@ -102,6 +104,18 @@ func (s *Store) refund(ctx context.Context, c *weir.Charge) error {
 		r.Refunded = q.Units(us, phase)
 	}
 	return in.err
+}
+
+// repay debits c.Cost once, by the receipt's id, as far as the balance goes.
+func (s *Store) repay(ctx context.Context, c *weir.Charge) error {
+	q := c.Limit.Quota()
+	if c.Cost < 1 || q.N == 0 {
+		return nil
+	}
+	_, err := s.askTwice(ctx, c, func() []string {
+		return []string{"repay", receiptID(&c.Receipt), s.encodeQuota(c, q, c.Cost)}
+	})
+	return err
 }
 
 // encodeQuota encodes c's quota q and the spans of units for the command script.
