@@ -170,7 +170,7 @@ func (s *Store) Unknown() int64 { return s.unknown.Load() }
 func (s *Store) Caps() weir.Caps {
 	return weir.Caps{
 		Source: "redis", AcrossKeys: !s.cluster, Shared: true, ServerClock: true, MaxCharges: maxCharges,
-		Verbs: []algo.Verb{algo.Take, algo.Peek, algo.Refund, algo.Reset, algo.Block},
+		Verbs: []algo.Verb{algo.Take, algo.Peek, algo.Refund, algo.Reset, algo.Block, algo.Repay},
 	}
 }
 
