@@ -45,6 +45,7 @@ type Server struct {
 	binary string
 	dir    string
 	config []string
+	env    []string // beside this process's
 	cmd    *exec.Cmd
 	output output
 	exited chan struct{} // closed when the process has ended
@@ -71,7 +72,9 @@ func StartBinary(t testing.TB, binary string, config ...string) *Server {
 }
 
 // Run starts binary and waits until it answers PING. The caller must Stop it.
-func Run(binary string, config ...string) (*Server, error) {
+func Run(binary string, config ...string) (*Server, error) { return run(binary, nil, config...) }
+
+func run(binary string, env []string, config ...string) (*Server, error) {
 	path, err := exec.LookPath(binary)
 	if err != nil {
 		return nil, fmt.Errorf("testredis: %s is not installed (Debian: apt-get install %s): %w",
@@ -84,7 +87,7 @@ func Run(binary string, config ...string) (*Server, error) {
 	// Between finding a free port and the server's taking it, somebody else may
 	// have: then the server ends at once and another port is tried.
 	for range 5 {
-		s := &Server{binary: path, dir: dir, config: config}
+		s := &Server{binary: path, dir: dir, config: config, env: env}
 		if s.Addr, err = freeAddr(); err != nil {
 			break
 		}
@@ -115,6 +118,7 @@ func (s *Server) start() error {
 	s.exited = make(chan struct{})
 	s.cmd = exec.Command(s.binary, "-") // configuration from standard input
 	s.cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("testredis: %w", err)
@@ -167,7 +171,7 @@ func ping(addr string) error {
 	switch {
 	case err != nil:
 		return err
-	case strings.HasPrefix(line, "+PONG"), strings.HasPrefix(line, "-NOAUTH"):
+	case strings.HasPrefix(line, "+PONG"), strings.HasPrefix(line, "-NOAUTH"), strings.HasPrefix(line, "-LOADING"):
 		return nil
 	}
 	return fmt.Errorf("answered %q", strings.TrimSpace(line))
@@ -192,7 +196,8 @@ func (s *Server) Kill() {
 	<-s.exited
 }
 
-// Restart starts the server anew on the same address, empty.
+// Restart starts the server anew on the same address, empty but for what its
+// configuration made it keep on disk.
 func (s *Server) Restart() error {
 	s.Kill()
 	return s.start()
