@@ -1,6 +1,6 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak bench race mainjob verify swaps caddy demo cover cold-build docs clean
+.PHONY: help test lint fuzz soak bench race mainjob verify swaps caddy demo cover cold-build docs algorithms clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
@@ -53,6 +53,9 @@ cold-build: ## CPU seconds of a cold build, against an empty program with rueidi
 
 docs: ## links, dependencies, snippets and the map against the tree
 	go test -count 1 -run 'TestDocs|TestRules|Example' .
+
+algorithms: ## docs/algorithms.md and its pictures anew, from the engine as it is
+	go test -count 1 -run TestDocumentIsCurrent ./sim -update
 
 clean: ## what the targets above made
 	rm -rf bin

@@ -44,7 +44,7 @@ var rooms = []room{
 	{dir: "internal/door/...", imports: "root identity gate headers internal/door/...", outside: true, serves: true},
 	{dir: "observe/stream", imports: "root internal/redisconn", outside: true, serves: true},
 	{dir: "observe/...", imports: "root", outside: true},
-	{dir: "sim/...", imports: "root identity policy gate sim/...", outside: true, serves: true},
+	{dir: "sim/...", imports: "root identity policy gate layer/... sim/...", outside: true, serves: true},
 	{dir: "internal/loadgen", outside: true, serves: true}, // knows no limiter: it puts load on whatever is asked
 	{dir: "internal/daemon", imports: "*", outside: true, serves: true},
 	{dir: "internal/cli/...", imports: "*", outside: true, serves: true},
