@@ -30,9 +30,9 @@ type flight struct {
 
 // run is bills of one shape, by key.
 type run struct {
-	asks  []ask
-	of    map[int]int // position of a key → its ask
-	merge bool        // some ask is for more than one
+	asks   []ask
+	of     map[int]int // position of a key → its ask
+	merged int         // asks of more than one bill
 }
 
 // ask is one key of a run and the bills that wait for it, in order of arrival.
@@ -119,8 +119,10 @@ func (f *flight) join(r ref) bool {
 	f.last[key-1] = at
 	run := &f.runs[at]
 	if i, ok := run.of[key]; ok {
+		if len(run.asks[i].more) == 0 {
+			run.merged++
+		}
 		run.asks[i].more = append(run.asks[i].more, r)
-		run.merge = true
 		return true
 	}
 	run.of[key] = len(run.asks)
@@ -141,7 +143,7 @@ func (f *flight) begin() int {
 		run.of = make(map[int]int)
 	}
 	clear(run.of)
-	run.asks, run.merge = run.asks[:0], false
+	run.asks, run.merged = run.asks[:0], 0
 	return at
 }
 
@@ -180,15 +182,16 @@ func (f *flight) encodeRun(run *run) (ints int) {
 	for i := range run.asks {
 		f.use(run.asks[i].key)
 	}
-	if !run.merge {
-		f.body = appendInt(f.body, 0)
+	f.body = appendInt(f.body, int64(run.merged))
+	if run.merged == 0 {
 		return ints
 	}
-	f.body = appendInt(f.body, 1)
 	for i := range run.asks {
-		f.body = appendInt(f.body, int64(1+len(run.asks[i].more)))
+		if more := len(run.asks[i].more); more > 0 {
+			f.body = appendInt(appendInt(f.body, int64(i+1)), int64(more+1))
+		}
 	}
-	return ints + len(run.asks)
+	return ints + 2*run.merged
 }
 
 // position returns where a stored key stands among the flight's, from 1.
@@ -221,7 +224,7 @@ func (f *flight) decode(reply string) (now int64, refused string, err error) {
 	}
 	for i := range f.runs {
 		for j := range f.runs[i].asks {
-			f.decodeAsk(&in, now, &f.runs[i].asks[j], f.runs[i].merge)
+			f.decodeAsk(&in, now, &f.runs[i].asks[j])
 		}
 	}
 	for _, r := range f.bills {
@@ -243,8 +246,9 @@ func (f *flight) decode(reply string) (now int64, refused string, err error) {
 }
 
 // decodeAsk gives each bill of an ask its own outcome.
-func (f *flight) decodeAsk(in *reader, now int64, a *ask, merged bool) {
+func (f *flight) decodeAsk(in *reader, now int64, a *ask) {
 	q, p := f.part(a.first)
+	merged := len(a.more) > 0
 	first, word := in.value() // the number debited, or the flags
 	var o outcome
 	if word == "" {

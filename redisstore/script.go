@@ -34,8 +34,8 @@ func composeScripts(givenClock, plain bool) scripts {
 		head = ""
 	}
 	return scripts{
-		take:    compose(head, clock, "2_exact", "3_state", "4_judge", "5_take"),
-		command: compose(head, clock, "2_exact", "3_state", "4_judge", "5_command", "6_loans", "7_refund"),
+		take:    compose(head, clock, "1_take_usual", "2_exact", "3_state", "4_judge", "5_take"),
+		command: compose(head, clock, "2_exact", "3_state", "4_judge", "5_command", "6_repay", "6_loans", "7_refund"),
 
 		fingerprint: compose(head, "5_fingerprint"),
 		instances:   compose(head, clock, "5_instances"),

@@ -20,10 +20,10 @@ local states = {} -- key index → state, parsed when first used
 local dirty = {}  -- list of key indexes to write
 local wrong = {}  -- key index → true where the key is no string
 
--- read fetches every key at once.
-local function read()
+-- read fetches every key at once, unless that was done already.
+local function read(already)
   if #KEYS == 0 then return end
-  values = redis.call('MGET', unpack(KEYS))
+  values = already or redis.call('MGET', unpack(KEYS))
   local missing, at = {}, {}
   for i = 1, #KEYS do
     if not values[i] then
@@ -204,25 +204,6 @@ local function write(i)
   end
 end
 
--- write_later notes a bucket of a key that has no state table.
-local later, written = {}, 0
-
-local function write_later(i, full, phase, n, cap, stamp)
-  local ttl = false
-  if stamp <= full then stamp, ttl = lifetime(full + 1) end
-  later[written + 1], later[written + 2] = KEYS[i], ttl
-  later[written + 3] = pack('>c1I7I4I7I4I4I7', 'b', full, phase, now, n, cap, stamp)
-  written = written + 3
-end
-
-local function write_usual(at)
-  if later[at + 1] then
-    redis.call('SET', later[at], later[at + 2], 'PX', later[at + 1])
-  else
-    redis.call('SET', later[at], later[at + 2], 'KEEPTTL')
-  end
-end
-
 -- flush writes every changed key once. Redis refuses writes before the first or
 -- not at all (OOM, READONLY, NOREPLICAS, NOPERM): then nothing was written, and
 -- the error is what flush returns.
@@ -233,10 +214,6 @@ local function flush()
     first = false
     local ok, err = pcall(how, what)
     if not ok then return type(err) == 'table' and err.err or tostring(err) end
-  end
-  for at = 1, written, 3 do
-    local failed = try(write_usual, at)
-    if failed then return failed end
   end
   for j = 1, #dirty do
     local failed = try(write, dirty[j])

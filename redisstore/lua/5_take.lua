@@ -2,35 +2,13 @@
 -- after bill over the table of states; write each changed key once. Nothing is
 -- written before everything is decided, since Redis does not roll back.
 --
--- ARGV[1] is a MessagePack array of integers:
---
---   not_after, then for each run of bills that ask the same of one balance each:
---     verb wait quota keys more, and if more is 1 per key how many bills ask;
---     0 at the end; then for each other bill:
---     verb wait charges, and per charge: trial quota; 0 at the end
---   quota: kind+1 n period cost, then for buckets: cap cost_us cost_phase cap_us
---     cap_phase; for fixed windows: the number of edges, and the edges
---
--- verb is 1 for take, 2 for peek. KEYS are the balances in the order of use;
--- ARGV[2], if not empty, is an array that says which key each one is, for
--- batches in which a key is used by several runs or bills.
---
--- The reply is an array: now, an error of the first write or false, then per key
--- of a run: how many of its bills were debited (if more), the flags and the view
--- after them, or a word if the state is bad; then per other bill a status (0
--- decided, or a word) and per balance the flags and the view.
+-- 1_take_usual.lua has read the keys, and says how arguments and reply are laid
+-- out.
 
-local args = cmsgpack.unpack(ARGV[1])
-local which = ARGV[2] ~= '' and cmsgpack.unpack(ARGV[2])
 local p, balance = 2, 0 -- next argument, last balance
 local reply, r = {now, false}, 2
 
-local not_after = args[1]
-if not_after > 0 and now > not_after then
-  return cmsgpack.pack({now, 'STALE'})
-end
-
-read()
+read(found)
 
 local function next_key()
   balance = balance + 1
@@ -84,39 +62,11 @@ local function refuse(word)
   reply[r] = word
 end
 
--- usual decides one take on a bucket that was last charged under the same quota,
--- on a clock that did not go back, without a table: it is what nearly every
--- check is. It returns false, having done nothing, if this is not such a case.
-local function usual(i, q, room_us, room_phase)
-  local value, full, phase, stamp = values[i], now, 0, 0
-  if value then
-    if byte(value) ~= 98 or #value ~= 34 then return false end
-    local charged, n, cap
-    full, phase, charged, n, cap, stamp = unpack_('>I7I4I7I4I4I7', value, 2)
-    if stamp <= now or n ~= q.n or cap ~= q.cap or charged > now then return false end
-    if full < now or full == now and phase == 0 then full, phase = now, 0 end
-  elseif wrong[i] then
-    return false
-  end
-  local us, left = full - now - room_us, phase - room_phase
-  if us < -1 or us == -1 and left <= q.n or us == 0 and left <= 0 then
-    full, phase = full + q.cost_us, phase + q.cost_phase
-    if phase >= q.n then full, phase = full + 1, phase - q.n end
-    write_later(i, full, phase, q.n, q.cap, stamp)
-    reply[r + 1] = 3
-  else
-    reply[r + 1] = 0
-  end
-  reply[r + 2], reply[r + 3] = full, phase
-  r = r + 3
-  return true
-end
-
 -- Runs.
 local v = {}
 
--- decide decides count bills that ask the same of key i.
-local function decide(i, take, wait, q, count, more)
+-- decide decides asking bills that ask the same of key i.
+local function decide(i, take, wait, q, asking)
   local s = state(i)
   if s.bad then return refuse(s.bad) end
   judge(v, s, q, wait)
@@ -124,15 +74,15 @@ local function decide(i, take, wait, q, count, more)
   local debited = 0
   if take and q.cost ~= 0 then
     settle(i, v, s, q, v.fits)
-    while v.debited and debited < count do
+    while v.debited and debited < asking do
       debited = debited + 1
-      if debited < count then
+      if debited < asking then
         judge(v, s, q, wait)
         if v.fits then charge(i, v, s, q) end
       end
     end
   end
-  if more then
+  if asking > 1 then
     r = r + 1
     reply[r] = debited
   end
@@ -143,22 +93,14 @@ while args[p] > 0 do
   local take, wait = args[p] == 1, args[p + 1]
   p = p + 2
   local q = quota()
-  local count, more = args[p], args[p + 1] == 1
+  local count, merged = args[p], args[p + 1]
   p = p + 2
-  local bucket = q.kind == TOKEN or q.kind == LEAKY
-  if bucket and take and not which and not more and q.n > 0 and q.cost > 0 then
-    local room_us, room_phase = q.cap_us - q.cost_us + wait, q.cap_phase - q.cost_phase
-    for _ = 1, count do
-      balance = balance + 1
-      if not usual(balance, q, room_us, room_phase) then
-        decide(balance, take, wait, q, 1, false)
-      end
+  for k = 1, count do
+    local asking = 1
+    if merged > 0 and args[p] == k then
+      asking, merged, p = args[p + 1], merged - 1, p + 2
     end
-  else
-    for k = 1, count do
-      decide(next_key(), take, wait, q, more and args[p + k - 1] or 1, more)
-    end
-    if more then p = p + count end
+    decide(next_key(), take, wait, q, asking)
   end
 end
 p = p + 1
