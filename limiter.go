@@ -35,11 +35,12 @@ type Limiter struct {
 	bills     sync.Pool
 	closeOnce sync.Once
 	closeErr  error
+	base      time.Time // durations count from it: half the price of two readings of the date
 }
 
 // New returns a Limiter.
 func New(o Options) (*Limiter, error) {
-	l := &Limiter{store: o.Store, observer: o.Observer}
+	l := &Limiter{store: o.Store, observer: o.Observer, base: time.Now()}
 	if l.store == nil {
 		l.store = NewMemory(MemoryOptions{})
 	}
@@ -150,9 +151,9 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 			return &InputError{Field: "charges", Problem: "more charges than this store decides at once"}
 		}
 	}
-	var began time.Time
+	var began time.Duration
 	if l.observer != nil {
-		began = time.Now()
+		began = time.Since(l.base)
 	}
 	l.store.Apply(ctx, bills)
 	var dead error
@@ -168,7 +169,7 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 			b.Name()
 		}
 		if l.observer != nil {
-			l.observer.Observe(ctx, Event{Bill: b, Elapsed: time.Since(began)})
+			l.observer.Observe(ctx, Event{Bill: b, Elapsed: time.Since(l.base) - began})
 		}
 	}
 	return dead

@@ -41,9 +41,9 @@ var rooms = []room{
 	{dir: "headers", imports: "root"},
 	{dir: "httplimit", imports: "root identity gate headers"},
 	{dir: "grpclimit", imports: "root identity gate headers", outside: true},
-	{dir: "internal/door/...", imports: "root identity gate headers internal/door/...", outside: true, serves: true},
-	{dir: "observe/stream", imports: "root internal/redisconn", outside: true, serves: true},
-	{dir: "observe/...", imports: "root", outside: true},
+	{dir: "internal/door/...", imports: "root identity gate headers observe internal/door/...", outside: true, serves: true},
+	{dir: "observe/stream", imports: "root observe internal/redisconn", outside: true, serves: true},
+	{dir: "observe/...", imports: "root observe/...", outside: true},
 	{dir: "sim/...", imports: "root identity policy gate layer/... sim/...", outside: true, serves: true},
 	{dir: "internal/loadgen", outside: true, serves: true}, // knows no limiter: it puts load on whatever is asked
 	{dir: "internal/daemon", imports: "*", outside: true, serves: true},

@@ -55,6 +55,20 @@ func (v *Verdict) RuleName(i int) string {
 	return ""
 }
 
+// TenantName returns the caller's tenant, or nothing.
+func (v *Verdict) TenantName() string { return v.Caller.Tenant }
+
+// PlanName returns the caller's plan, or nothing.
+func (v *Verdict) PlanName() string { return v.Caller.Plan }
+
+// RouteName returns the pattern by which the rule of charge i matched, or
+// nothing. It is found when it is asked for.
+func (v *Verdict) RouteName(i int) string { return v.match.Route(i) }
+
+// IsTry reports whether charge i is its rule's try, which stands behind the live
+// charge.
+func (v *Verdict) IsTry(i int) bool { return v.match.Try(i) }
+
 // Trial is how a rule's try answered beside its live limit, for the four counts
 // of a report.
 type Trial struct {

@@ -21,6 +21,7 @@ type Match struct {
 
 	shown    []bool
 	tries    []bool
+	from     []*rule        // parallel to Charges
 	asked    *identity.Call // that Exempt has answered for
 	keys     []byte
 	readings []string
@@ -62,7 +63,7 @@ func (m *Match) Try(i int) bool { return m.tries[i] }
 func (m *Match) reset() {
 	clear(m.Charges)
 	m.Charges, m.Rules = m.Charges[:0], m.Rules[:0]
-	m.shown, m.tries = m.shown[:0], m.tries[:0]
+	m.shown, m.tries, m.from = m.shown[:0], m.tries[:0], m.from[:0]
 	m.Exempt, m.Denied, m.Skipped = false, nil, m.Skipped[:0]
 	clear(m.readings)
 	m.keys, m.readings = m.keys[:0], m.readings[:0]
@@ -91,15 +92,25 @@ func (m *Match) enter(c weir.Charge, r *rule, shown, try bool) {
 	m.Rules = append(m.Rules, &r.Rule)
 	m.shown = append(m.shown, shown)
 	m.tries = append(m.tries, try)
+	m.from = append(m.from, r)
 }
 
 func (m *Match) deny(r *rule) {
 	m.Charges, m.Rules = m.Charges[:0], m.Rules[:0]
-	m.shown, m.tries = m.shown[:0], m.tries[:0]
+	m.shown, m.tries, m.from = m.shown[:0], m.tries[:0], m.from[:0]
 	m.Denied = &r.Rule
 }
 
 // source is where key parts of the request are read from.
 func (q *request) source(route string) identity.Source {
 	return identity.Source{Call: q.call, Caller: q.caller, Path: q.path, Route: route}
+}
+
+// Route returns the pattern by which the rule of charge i matched the path, as
+// the key part route has it, or "" if there is no such charge.
+func (m *Match) Route(i int) string {
+	if i < 0 || i >= len(m.from) || len(m.readings) == 0 {
+		return ""
+	}
+	return m.from[i].routeOf(m.readings[0])
 }

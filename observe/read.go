@@ -1,0 +1,78 @@
+// Package observe holds what observers have in common: how an event is read.
+//
+// Observers run on the goroutine of whoever asked, so they keep nothing of an
+// event, allocate nothing in the usual case and never wait: what has to be sent
+// somewhere is copied into a bounded buffer, and what does not fit is counted.
+package observe
+
+import "github.com/weirhq/weir"
+
+// Note is what the gate leaves in Bill.Note: of which door and rules a bill is,
+// and whose. gate.Verdict is one.
+type Note interface {
+	DoorName() string
+	RuleName(i int) string  // of charge i; of -1, of the rule that refused without a bill
+	RouteName(i int) string // the pattern that matched
+	IsTry(i int) bool       // charge i is the try of the live charge before it
+	TenantName() string
+	PlanName() string
+}
+
+// Door is the Note of a bill that came through a door and not through the gate.
+type Door string
+
+// DoorName implements Note.
+func (d *Door) DoorName() string { return string(*d) }
+
+// RuleName implements Note.
+func (*Door) RuleName(int) string { return "" }
+
+// RouteName implements Note.
+func (*Door) RouteName(int) string { return "" }
+
+// IsTry implements Note.
+func (*Door) IsTry(int) bool { return false }
+
+// TenantName implements Note.
+func (*Door) TenantName() string { return "" }
+
+// PlanName implements Note.
+func (*Door) PlanName() string { return "" }
+
+// Adhoc is the rule of bills that no rule made, such as those of take.
+const Adhoc = "adhoc"
+
+var library Door = "go"
+
+// NoteOf returns the note of e's bill; one that has none was asked for in Go.
+func NoteOf(e *weir.Event) Note {
+	if n, ok := e.Bill.Note.(Note); ok {
+		return n
+	}
+	return &library
+}
+
+// Rule returns the name of the rule that decided the bill.
+func Rule(n Note, b *weir.Bill) string {
+	i := int(b.Binding)
+	if len(b.Each) == 0 { // refused without a bill
+		i = -1
+	}
+	name := n.RuleName(i)
+	switch {
+	case name != "":
+	case i < 0:
+		name = "none" // the caller is switched off
+	default:
+		name = Adhoc
+	}
+	return name
+}
+
+// Charge returns the charge that decided the bill, or nil if none did.
+func Charge(b *weir.Bill) *weir.Charge {
+	if len(b.Each) == 0 {
+		return nil
+	}
+	return &b.Charges[b.Binding]
+}

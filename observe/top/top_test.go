@@ -1,0 +1,96 @@
+package top
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir"
+)
+
+// ask has one key decided, and t told.
+func ask(t *Top, b *weir.Bill, key string, allowed bool) {
+	b.Charges = append(b.Charges[:0], weir.PerMinute(1).Charge(key))
+	b.Each = append(b.Each[:0], weir.Decision{Allowed: allowed})
+	b.Allowed = allowed
+	t.Observe(context.Background(), weir.Event{Bill: b})
+}
+
+// TestTheLargestAreFoundWithinBounds counts a skewed load exactly beside the
+// sketch: the largest are told, in bounds that hold, among a flood of keys that
+// are asked for once.
+func TestTheLargestAreFoundWithinBounds(t *testing.T) {
+	top := New(Options{})
+	random := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(random, 1.3, 1, 1<<20)
+	exact, refused := map[string]int64{}, map[string]int64{}
+	var b weir.Bill
+	const n = 400_000
+	for i := range n {
+		key := "flood " + strconv.Itoa(i)
+		if i%2 == 0 {
+			key = "user " + strconv.FormatUint(zipf.Uint64(), 10)
+		}
+		allowed := random.IntN(3) > 0
+		exact[key]++
+		if !allowed {
+			refused[key]++
+		}
+		ask(top, &b, key, allowed)
+	}
+	r := top.Report(20)
+	if r.Asked != n || r.Refused == 0 || len(r.Hottest) != 20 || len(r.Refusals) != 20 {
+		t.Fatalf("%+v", r)
+	}
+	told := map[string]bool{}
+	for list, counts := range map[*[]Count]map[string]int64{&r.Hottest: exact, &r.Refusals: refused} {
+		for _, c := range *list {
+			if counts[c.Key] < c.AtLeast || counts[c.Key] > c.AtMost || c.AtMost-c.AtLeast > n/256 || c.Rule != "adhoc" {
+				t.Errorf("%+v, counted %d", c, counts[c.Key])
+			}
+		}
+	}
+	for _, c := range r.Hottest {
+		told[c.Key] = true
+	}
+	for key, count := range exact {
+		if count > n/128 && !told[key] {
+			t.Errorf("%s was asked for %d times and is not told", key, count)
+		}
+	}
+}
+
+// TestWhatIsLongPastIsForgotten after two windows.
+func TestWhatIsLongPastIsForgotten(t *testing.T) {
+	now := time.Unix(1000, 0)
+	top := New(Options{Now: func() time.Time { return now }})
+	var b weir.Bill
+	for range 100 {
+		ask(top, &b, "early", true)
+	}
+	hottest := func() string {
+		r := top.Report(1)
+		if len(r.Hottest) == 0 {
+			return ""
+		}
+		return r.Hottest[0].Key
+	}
+	if got := hottest(); got != "early" {
+		t.Errorf("at once: %q", got)
+	}
+	now = now.Add(61 * time.Second)
+	if got := hottest(); got != "early" {
+		t.Errorf("in the next window: %q", got)
+	}
+	ask(top, &b, "late", true)
+	now = now.Add(61 * time.Second)
+	if got := hottest(); got != "late" {
+		t.Errorf("in the one after: %q", got)
+	}
+	now = now.Add(time.Hour)
+	if got := hottest(); got != "" {
+		t.Errorf("an hour later: %q", got)
+	}
+}
