@@ -1,9 +1,11 @@
 // Package admin is the door for those who run Weir: it shows what goes on and
-// why, and will be where they step in.
+// why, on a page too, and is where they step in.
 package admin
 
 import (
 	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/internal/door/api"
@@ -12,15 +14,27 @@ import (
 // Options is what the door looks into.
 type Options struct {
 	Gate *gate.Gate
+	// Metrics are what the page shows as it happens; nil shows nothing.
+	Metrics prometheus.Gatherer
+	// Closing ends what would go on for ever, or is nil.
+	Closing <-chan struct{}
 }
 
 // New returns the door's handler. It asks nobody who they are: that is for the
 // token in front of it. It is safe for concurrent use.
 func New(o Options) http.Handler {
 	d := &door{o}
-	return api.Routes{
-		"/v1/explain": {Method: http.MethodPost, Serve: d.explain},
+	simulator := newSimulator()
+	routes := api.Routes{
+		"/v1/explain":     {Method: http.MethodPost, Serve: d.explain},
+		"/v1/sim":         {Method: http.MethodGet, Serve: simulator.run},
+		"/v1/sim/presets": {Method: http.MethodGet, Serve: simulator.presets},
 	}
+	pageRoutes(routes)
+	if o.Metrics != nil {
+		routes["/v1/live"] = api.Route{Method: http.MethodGet, Serve: newLive(o.Metrics, o.Closing).ServeHTTP}
+	}
+	return routes
 }
 
 type door struct{ Options }
