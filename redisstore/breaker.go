@@ -12,7 +12,7 @@ import (
 
 // The breaker keeps callers from waiting for a server that does not answer.
 //
-//	           3 failed flights in a row, or one that found nobody
+//	           3 failed flights in a row, or one that found nobody or a replica
 //	admitting ───────────────────────────────────────────────────▶ refusing
 //	    ▲                                                              │ a probe every 100 to 200 ms
 //	    └──────────────────── a probe succeeded ◀──────────────────────┘
@@ -67,6 +67,11 @@ func outage(e *weir.StoreError) bool {
 	return k != nil && k.outage
 }
 
+// demoted reports whether e is of a server that was a primary and is a replica.
+func demoted(e *weir.StoreError) bool {
+	return e != nil && (e.Kind == "readonly" || e.Kind == "masterdown")
+}
+
 // admit returns the error to answer with while the breaker refuses.
 func (b *breaker) admit() *weir.StoreError { return b.refusal.Load() }
 
@@ -83,7 +88,7 @@ func (b *breaker) record(e *weir.StoreError) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failed++
-	if b.failed < tolerated && !e.Unreachable || b.refusal.Load() != nil || b.ended {
+	if b.failed < tolerated && !e.Unreachable && !demoted(e) || b.refusal.Load() != nil || b.ended {
 		return
 	}
 	b.refuse(e)

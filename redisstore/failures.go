@@ -19,7 +19,8 @@ import (
 // refusal returns the text of an error that the server itself answered with, as
 // opposed to one of the way to it.
 func refusal(err error) (text string, ok bool) {
-	if e, ok := rueidis.IsRedisErr(err); ok {
+	var e *rueidis.RedisError
+	if errors.As(err, &e) && !e.IsNil() {
 		return e.Error(), true
 	}
 	var other interface {
@@ -63,10 +64,13 @@ func storeError(err error) *weir.StoreError {
 		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true}
 	case errors.Is(err, context.Canceled):
 		return &weir.StoreError{Kind: "canceled", Err: context.Canceled, Unknown: true}
-	case errors.Is(err, redisconn.ErrDown):
-		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true}
 	case errors.As(err, &certificate), errors.As(err, &alert):
 		return &weir.StoreError{Kind: "tls", Err: err, Unreachable: true}
+	case errors.Is(err, redisconn.ErrDown):
+		if text, ok := refusal(err); ok { // it answers, and refuses us or is not ready
+			return replyError(text)
+		}
+		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true}
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return &weir.StoreError{Kind: "unreachable", Err: err, Unreachable: true}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),

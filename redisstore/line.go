@@ -35,7 +35,7 @@ func newLine(s *Store, group uint16) *line {
 		l.flights <- newFlight()
 	}
 	// Alone on the line, a probe may take longer than a decision.
-	l.breaker.probe, l.breaker.notify, l.breaker.within = l.check, o.Notify, max(o.Timeout, minProbe)
+	l.breaker.probe, l.breaker.notify, l.breaker.within = l.probe, o.Notify, max(o.Timeout, minProbe)
 	l.queue = batch.New(batch.Options[*request]{
 		Send: l.send, Senders: o.Senders, MaxWeight: maxWeight, MaxQueued: maxQueued, Timeout: o.Timeout,
 	})
@@ -72,40 +72,49 @@ func (l *line) send(requests []*request, deadline time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.options.Timeout)
 	defer cancel()
 	began := time.Now()
-	if err := l.fly(ctx, f, requests, deadline); err != nil {
+	refused, err := l.fly(ctx, f, requests, deadline)
+	switch {
+	case err != nil:
 		se := storeError(err)
 		l.breaker.record(se)
 		l.store.observed(requests, deadline, began, se.Kind)
 		return se
+	case refused != "": // what needs no write was answered; the server is out of use all the same
+		se := replyError(refused)
+		l.breaker.record(se)
+		l.store.observed(requests, deadline, began, se.Kind)
+	default:
+		l.breaker.record(nil)
+		l.store.observed(requests, deadline, began, "")
 	}
-	l.breaker.record(nil)
-	l.store.observed(requests, deadline, began, "")
 	return nil
 }
 
-func (l *line) fly(ctx context.Context, f *flight, requests []*request, deadline time.Time) error {
+// fly carries a flight out. It returns the server's word where that answered and
+// refused the writes.
+func (l *line) fly(ctx context.Context, f *flight, requests []*request, deadline time.Time) (refused string, err error) {
 	for attempt := 0; ; attempt++ {
 		f.reset(requests)
 		keys, body, which := f.encode(l.notAfter(deadline))
 		reply, err := l.store.run(ctx, take, keys, []string{body, which})
 		if err != nil {
 			if text, ok := refusal(err); ok {
-				return replyError(text)
+				return "", replyError(text)
 			}
-			return err
+			return "", err
 		}
 		now, refused, err := f.decode(reply)
 		if err != nil {
-			return &weir.StoreError{Kind: "other", Err: err, Unknown: true}
+			return "", &weir.StoreError{Kind: "other", Err: err, Unknown: true}
 		}
 		l.learn(now)
 		if refused != "STALE" {
-			return nil
+			return refused, nil
 		}
 		// Nothing was charged. If our own time is not up, the store's clock was
 		// stepped, and is known again now.
 		if attempt > 0 || !time.Now().Before(deadline) {
-			return replyError(refused)
+			return "", replyError(refused)
 		}
 	}
 }
@@ -136,6 +145,16 @@ func (l *line) learn(now int64) {
 		offset = -1 // 0 is unknown
 	}
 	l.offset.Store(offset)
+}
+
+// probe is the breaker's: check, but where a primary was before and a replica is
+// now, over new connections, which may lead to another server. Of the old ones
+// some may lead there already, so that it is not enough that check succeeds.
+func (l *line) probe(ctx context.Context) error {
+	if c, ok := l.store.scripter.(connScripter); ok && !l.store.cluster && demoted(l.breaker.admit()) {
+		c.conn.Renew()
+	}
+	return l.check(ctx)
 }
 
 // check runs the script on nothing, then writes: it compares the fingerprint of

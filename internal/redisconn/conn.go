@@ -18,6 +18,15 @@ import (
 // ErrDown says that no server could be connected to yet.
 var ErrDown = errors.New("no connection to the store yet")
 
+// DownError is ErrDown with what the last attempt said.
+type DownError struct{ Err error }
+
+// Error returns both texts.
+func (e *DownError) Error() string { return ErrDown.Error() + ": " + e.Err.Error() }
+
+// Unwrap returns ErrDown and the cause.
+func (e *DownError) Unwrap() []error { return []error{ErrDown, e.Err} }
+
 // Settings are what a URL cannot carry. The zero value is right for most.
 type Settings struct {
 	Username string
@@ -42,6 +51,8 @@ type Settings struct {
 const (
 	dialTimeout  = 250 * time.Millisecond
 	writeTimeout = 500 * time.Millisecond
+	quiet        = 500 * time.Millisecond // a connection that says nothing is pinged, and given up after writeTimeout more
+	renewPause   = 500 * time.Millisecond
 	redirections = 3
 	bufferBytes  = 1 << 18
 )
@@ -49,6 +60,9 @@ const (
 // Conn is a client that may not be there yet. It is safe for concurrent use.
 type Conn struct {
 	client  atomic.Pointer[rueidis.Client]
+	fault   atomic.Pointer[DownError] // of the last attempt to connect
+	mu      sync.Mutex                // held while renewing
+	renewed time.Time
 	option  rueidis.ClientOption
 	cluster bool
 	stop    context.CancelFunc
@@ -77,7 +91,7 @@ func Open(url string, s Settings) (*Conn, error) {
 }
 
 func apply(o *rueidis.ClientOption, s Settings) {
-	o.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
+	o.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: quiet}
 	o.ConnWriteTimeout = max(writeTimeout, s.Response)
 	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferBytes, bufferBytes
 	o.ClusterOption.MaxMovedRedirections = redirections
@@ -117,10 +131,27 @@ func (c *Conn) dial() error {
 		if client != nil {
 			client.Close()
 		}
+		c.fault.Store(&DownError{err})
 		return err
 	}
 	c.client.Store(&client)
 	return nil
+}
+
+// Renew drops the connections and makes new ones, to whoever the name leads to
+// now. It is for a server that has become a replica: it still answers, so nothing
+// else would ever leave it. It does so twice a second at most.
+func (c *Conn) Renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.client.Load()
+	if old == nil || time.Since(c.renewed) < renewPause {
+		return
+	}
+	c.renewed = time.Now()
+	if c.dial() == nil {
+		(*old).Close()
+	}
 }
 
 // keepDialing tries until it succeeds. Its pauses are jittered, so that many
@@ -142,10 +173,14 @@ func (c *Conn) keepDialing(ctx context.Context) {
 	}
 }
 
-// Client returns the client, or ErrDown before the first connection.
+// Client returns the client, or before the first connection ErrDown, if there is
+// a cause as a *DownError.
 func (c *Conn) Client() (rueidis.Client, error) {
 	if p := c.client.Load(); p != nil {
 		return *p, nil
+	}
+	if fault := c.fault.Load(); fault != nil {
+		return nil, fault
 	}
 	return nil, ErrDown
 }

@@ -52,6 +52,14 @@ func StartProxy(t testing.TB, target string) *Proxy {
 // URL returns the store URL through the proxy.
 func (p *Proxy) URL() string { return "redis://" + p.Addr + "/0" }
 
+// Lead leads new connections to another server, as a name does whose address has
+// changed. Those there are stay where they are.
+func (p *Proxy) Lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
 // Delay holds back everything that comes from now on, in each direction, by d.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
@@ -113,7 +121,10 @@ func (p *Proxy) accept() {
 }
 
 func (p *Proxy) serve(client *net.TCPConn) {
-	server, err := net.DialTimeout("tcp", p.target, time.Second)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	server, err := net.DialTimeout("tcp", target, time.Second)
 	if err != nil {
 		_ = client.Close()
 		return
