@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/weirhq/weir/internal/door/admin"
 	"github.com/weirhq/weir/internal/door/api"
@@ -51,11 +52,19 @@ func HTTP(l Listen) Door {
 func Admin(l Listen) Door {
 	l.NeedsToken = true
 	return Door{Name: "admin", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
-		handler := admin.New(admin.Options{Gate: c.Gate})
+		closing := make(chan struct{})
+		handler := admin.New(admin.Options{Gate: c.Gate, Closing: closing})
 		if l.Token != "" {
-			handler = api.Token(l.Token, handler)
+			var err error
+			if handler, err = admin.Login(l.Token, handler); err != nil {
+				return nil, err
+			}
 		}
-		return newHTTPServer(l.loopback(handler), apiTimeouts, c.log, name, l)
+		s, err := newHTTPServer(l.loopback(handler), apiTimeouts, c.log, name, l)
+		if err == nil {
+			s.server.RegisterOnShutdown(sync.OnceFunc(func() { close(closing) }))
+		}
+		return s, err
 	}}
 }
 
