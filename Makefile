@@ -1,6 +1,6 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak bench race mainjob verify swaps caddy demo cover cold-build docs algorithms clean
+.PHONY: help test lint fuzz soak bench race mainjob verify faults swaps caddy demo cover cold-build docs algorithms clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
@@ -38,6 +38,9 @@ swaps: ## the policy file swapped 10,000 times under load: no decision by two po
 
 caddy: ## what a real Caddy serves for each spelling of a path, against the record; builds Caddy: 5 CPU minutes
 	go test -C tools/caddy -count 1 ./...
+
+faults: ## every fault as long as it is said to last, on real servers, under 2,000 checks a second
+	WEIR_FAULTS=long go test -count 1 -timeout 60m -v -run 'TestSingle|TestSentinel|TestCluster|TestShare' ./internal/faults
 
 demo: ## API, proxy, policy and three callers in one terminal
 	go run ./cmd/weir demo

@@ -51,6 +51,7 @@ var rooms = []room{
 	{dir: "internal/cli/...", imports: "*", outside: true, serves: true},
 	{dir: "cmd/...", imports: "*", outside: true, serves: true},
 	{dir: "internal/testredis", outside: true, serves: true, tests: true},
+	{dir: "internal/faults", imports: "*", outside: true, serves: true, tests: true},
 	{dir: "internal/mainjob", imports: "*", outside: true, serves: true, tests: true},
 }
 

@@ -1,0 +1,226 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/testredis"
+)
+
+// long says that the faults last as long as they are said to, and not only as
+// long as it takes to see them.
+var long = os.Getenv("WEIR_FAULTS") == "long"
+
+func either(short, longer time.Duration) time.Duration {
+	if long {
+		return longer
+	}
+	return short
+}
+
+// fault is one thing that breaks, and what is promised of it.
+type fault struct {
+	name  string
+	kinds []string // what the store's errors may be; none: nobody notices
+	hold  time.Duration
+	loses bool // the store's contents, by itself and whatever the client does
+	// patient gives decisions so long that a busy machine is not taken for a
+	// store that fails. It is for faults that nobody may notice.
+	patient bool
+
+	begin func(t *testing.T, s *scene)
+	end   func(t *testing.T, s *scene)
+}
+
+// scene is where a fault takes place.
+type scene struct {
+	url     string
+	servers []*testredis.Server // who may be the primary
+	proxy   *testredis.Proxy
+	clock   *testredis.Clock
+	load    *load
+	admin   *testredis.Conn // to the first server, from before the fault
+	stop    func()          // of what begin started
+	cluster *testredis.Cluster
+}
+
+const (
+	deadline = 50 * time.Millisecond
+	patience = 30 * time.Second
+	recovery = 2 * time.Second
+)
+
+// row is a line of the table.
+type row struct {
+	fault  string
+	f      figures
+	back   time.Duration
+	answer string
+}
+
+var table struct {
+	sync.Mutex
+	rows []row
+}
+
+// during runs the load through a fault and holds what is promised against it.
+func during(t *testing.T, f fault, s *scene) {
+	limit := deadline
+	if f.patient {
+		limit = 20 * deadline
+	}
+	l := newLoad(t, s.url, limit)
+	s.load = l
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.run(ctx) }()
+	defer func() { cancel(); <-done }()
+
+	start := time.Now()
+	await(t, "redis decides everything", func() bool { _, all := l.recovered(start); return all })
+
+	began := time.Now()
+	if f.loses {
+		l.generation.Store(1)
+	}
+	f.begin(t, s)
+	hold(f.hold)
+	ending := time.Now()
+	pong := make(chan time.Time, 1)
+	watch, unwatch := context.WithTimeout(ctx, patience)
+	defer unwatch()
+	go func() { pong <- s.firstPong(watch) }()
+	if f.end != nil {
+		f.end(t, s)
+	}
+	var at time.Time
+	if at = <-pong; at.IsZero() {
+		t.Fatal("no server can be written to")
+	}
+	var back time.Duration
+	await(t, "redis decides everything again", func() (all bool) { back, all = l.recovered(at); return all })
+	if f.loses {
+		l.generation.Store(2)
+	}
+	recovered := time.Now()
+	hold(300 * time.Millisecond)
+	cancel()
+	<-done
+
+	during, after := l.figures(began, ending), l.figures(ending, recovered)
+	r := row{fault: f.name, f: during, back: back}
+	table.Lock()
+	table.rows = append(table.rows, r)
+	table.Unlock()
+	t.Logf("%s: %d checks, p99.9 %v (control late %v), max %v (control %v), back %v after PONG (control %v); %s; unknown %d", f.name,
+		during.checks, ms(during.p999), ms(during.noise), ms(during.longest), ms(during.noisiest), ms(back), ms(after.noisiest), during.seen(), during.unknown)
+
+	if most := limit + 10*time.Millisecond + during.noise; during.p999 > most {
+		t.Errorf("p99.9 of a decision is %v, want at most %v: the deadline, 10 ms and the control's lateness", during.p999, most)
+	}
+	if most := 2*limit + during.noisiest; during.longest > most {
+		t.Errorf("the longest decision took %v, want at most %v: twice the deadline and the control's lateness", during.longest, most)
+	}
+	if most := recovery + after.noisiest; back > most {
+		t.Errorf("redis decides again %v after the first PONG, want at most %v", back, most)
+	}
+	f.kept(t, &during)
+	l.settle(t)
+}
+
+// kept checks that the store's errors were those of the fault, and that it was
+// felt at all.
+func (f *fault) kept(t *testing.T, during *figures) {
+	felt := 0
+	for kind, n := range during.kinds {
+		if slices.Contains(f.kinds, kind) {
+			felt += n
+		} else if kind != "timeout" || f.patient { // a busy machine is late with anything
+			t.Errorf("%d errors of kind %s, which is not this fault's", n, kind)
+		}
+	}
+	if len(f.kinds) > 0 && felt == 0 {
+		t.Errorf("nobody noticed the fault; seen: %s", during.seen())
+	}
+}
+
+func ms(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+
+// hold lets a fault last.
+func hold(d time.Duration) { <-time.After(d) }
+
+// await waits until ok, for as long as a busy machine may need.
+func await(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	late := time.After(patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-late:
+			t.Fatalf("%s: not within %v", what, patience)
+		case <-tick.C:
+		}
+	}
+}
+
+// firstPong returns when a server first did what only a primary does: a write.
+// It asks over new connections, by the way that the store goes.
+func (s *scene) firstPong(ctx context.Context) time.Time {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	var addrs []string
+	for _, server := range s.servers {
+		addrs = append(addrs, server.Addr)
+	}
+	if s.proxy != nil {
+		addrs = []string{s.proxy.Addr}
+	}
+	first := make(chan time.Time, len(addrs))
+	for _, addr := range addrs {
+		go func() {
+			for ctx.Err() == nil {
+				if c, err := testredis.Dial(addr); err == nil {
+					_, err = c.DoWithin(200*time.Millisecond, "SET", "written", "1", "PX", "1000")
+					_ = c.Close()
+					if err == nil {
+						first <- time.Now()
+						return
+					}
+				}
+				<-tick.C
+			}
+		}()
+	}
+	select {
+	case at := <-first:
+		return at
+	case <-ctx.Done():
+		return time.Time{}
+	}
+}
+
+// TestMain prints the table of what was measured.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if len(table.rows) > 0 {
+		fmt.Println(report())
+	}
+	os.Exit(code)
+}
+
+func report() string {
+	var b strings.Builder
+	b.WriteString("| fault | checks | p99.9 | control | longest | control | back after PONG | unknown | seen |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, r := range table.rows {
+		fmt.Fprintf(&b, "| %s | %d | %v | %v | %v | %v | %v | %d | %s |\n", r.fault, r.f.checks,
+			ms(r.f.p999), ms(r.f.noise), ms(r.f.longest), ms(r.f.noisiest), ms(r.back), r.f.unknown, r.f.seen())
+	}
+	return b.String()
+}
