@@ -1,0 +1,157 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Events in a file are lines in segments, numbered upwards:
+//
+//	events.jsonl ─▶ events.000001.jsonl  events.000002.jsonl  …
+//
+// A segment is never renamed, so whoever reads knows where it was, and the oldest
+// are removed. A process begins a segment of its own when it starts, so the last
+// line of a segment may be cut off where a process was killed, and no other. Two
+// processes must not write to one name.
+
+// FileOptions configures ToFile.
+type FileOptions struct {
+	Path  string
+	Bytes int64 // of a segment; 64 MiB if 0
+	Keep  int   // segments; 16 if 0
+}
+
+const (
+	defaultSegment = 64 << 20
+	defaultKeep    = 16
+	digits         = 6
+)
+
+type fileSink struct {
+	o      FileOptions
+	file   *os.File
+	number int
+	size   int64
+	line   []byte
+}
+
+// ToFile returns a sink that writes to segments of o.Path.
+func ToFile(o FileOptions) (Sink, error) {
+	if o.Bytes <= 0 {
+		o.Bytes = defaultSegment
+	}
+	if o.Keep <= 0 {
+		o.Keep = defaultKeep
+	}
+	s := &fileSink{o: o}
+	segments, err := Segments(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(segments); n > 0 {
+		s.number = segments[n-1].Number
+	}
+	return s, s.turn()
+}
+
+// Write implements Sink.
+func (s *fileSink) Write(_ context.Context, events []Event) (written int, err error) {
+	if s.size >= s.o.Bytes {
+		if err := s.turn(); err != nil {
+			return 0, err
+		}
+	}
+	s.line = s.line[:0]
+	for i := range events {
+		if s.line, err = events[i].AppendLine(s.line); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.file.Write(s.line)
+	if err != nil { // a full disk: nothing of it stands, so that all of it can be written again
+		return 0, errors.Join(err, s.undo(n))
+	}
+	s.size += int64(n)
+	return len(events), nil
+}
+
+// undo takes back n bytes that were written of what did not fit.
+func (s *fileSink) undo(n int) error {
+	if n == 0 {
+		return nil
+	}
+	if err := s.file.Truncate(s.size); err != nil {
+		return err
+	}
+	_, err := s.file.Seek(s.size, 0)
+	return err
+}
+
+// turn begins the next segment and removes those that are too old.
+func (s *fileSink) turn() error {
+	next, err := os.OpenFile(segmentPath(s.o.Path, s.number+1), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o640)
+	if err != nil {
+		return err
+	}
+	if s.file != nil {
+		if err := errors.Join(s.file.Sync(), s.file.Close()); err != nil {
+			return errors.Join(err, next.Close())
+		}
+	}
+	s.file, s.size = next, 0
+	s.number++
+	segments, err := Segments(s.o.Path)
+	if err != nil {
+		return err
+	}
+	for _, old := range segments[:max(0, len(segments)-s.o.Keep)] {
+		if err := os.Remove(old.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close implements Sink.
+func (s *fileSink) Close() error { return errors.Join(s.file.Sync(), s.file.Close()) }
+
+// Segment is one file of events.
+type Segment struct {
+	Path   string
+	Number int // from 1; larger is later
+}
+
+// Segments returns the segments of path that are there, oldest first.
+func Segments(path string) ([]Segment, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	head, ext := splitExt(filepath.Base(path))
+	var all []Segment
+	for _, e := range entries {
+		middle, ok := strings.CutPrefix(e.Name(), head+".")
+		middle, ok2 := strings.CutSuffix(middle, ext)
+		if n, err := strconv.Atoi(middle); ok && ok2 && err == nil && n > 0 && len(middle) >= digits {
+			all = append(all, Segment{filepath.Join(filepath.Dir(path), e.Name()), n})
+		}
+	}
+	slices.SortFunc(all, func(a, b Segment) int { return a.Number - b.Number })
+	return all, nil
+}
+
+func segmentPath(path string, number int) string {
+	head, ext := splitExt(path)
+	return fmt.Sprintf("%s.%0*d%s", head, digits, number, ext)
+}
+
+func splitExt(path string) (head, ext string) {
+	ext = filepath.Ext(path)
+	return strings.TrimSuffix(path, ext), ext
+}
