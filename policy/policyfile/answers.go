@@ -3,6 +3,7 @@ package policyfile
 import (
 	"mime"
 	"slices"
+	"time"
 )
 
 // What callers are told, and what is kept of it.
@@ -77,9 +78,24 @@ func (r *reader) denied(n *node, path string, to *Denied) {
 func (r *reader) events(n *node, path string, to *Events) {
 	given := r.object(n, path, "events", []field{
 		{"redis_stream", r.scalarTo(&to.RedisStream)},
+		{"max_len", r.integerTo(&to.MaxLen, 1000, 1_000_000_000)},
+		{"max_age", r.durationTo(&to.MaxAge, time.Minute, 366*24*time.Hour)},
+		{"file", r.fileTo(&to.File)},
+		{"segment_mib", r.integerTo(&to.SegmentMiB, 1, 10_000)},
+		{"segments", r.integerTo(&to.Segments, 2, 10_000)},
 		{"admitted", r.percentTo(&to.Admitted, 100_00)},
 	})
-	if given && to.RedisStream == "" {
-		r.fail(n, "events needs redis_stream:, such as weir:events")
+	switch {
+	case !given:
+	case to.RedisStream == "" && to.File == "":
+		r.fail(n, "events needs redis_stream:, such as weir:events, or file:, such as events.jsonl")
+	case to.RedisStream != "" && to.File != "":
+		r.fail(n, "events go to redis_stream: or to file:, not to both")
+	case to.RedisStream == "" && (to.MaxLen > 0 || to.MaxAge > 0):
+		r.fail(n, "max_len and max_age are for redis_stream:; files have segment_mib: and segments:")
+	case to.File == "" && (to.SegmentMiB > 0 || to.Segments > 0):
+		r.fail(n, "segment_mib and segments are for file:; a stream has max_len: or max_age:")
+	case to.MaxLen > 0 && to.MaxAge > 0:
+		r.fail(n, "a stream is kept by max_len: or by max_age:, not by both")
 	}
 }

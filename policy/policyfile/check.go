@@ -35,7 +35,7 @@ func (f *File) Check() []Finding {
 		add("max_overshoot", "max_overshoot does nothing with store: memory, where no decision makes a trip")
 	}
 	if f.Store.URL == "memory" && f.Events.RedisStream != "" {
-		add("events", "events go to a stream in Redis, and the store is memory")
+		add("events", "events go to a stream in Redis, and the store is memory; write file: instead, or name a store in Redis")
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int {
 		if a.Line != b.Line {

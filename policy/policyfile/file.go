@@ -34,6 +34,10 @@ type File struct {
 	// Policy is exempt, ambiguous_path and limits.
 	Policy *policy.Policy
 
+	// Version tells files that differ apart, those they are made of included: the
+	// beginning of a SHA-256, in hexadecimal.
+	Version string
+
 	source policy.Options
 	marks  map[string]mark
 	read   []string // the files this was made of
@@ -113,10 +117,18 @@ type Denied struct {
 	Body        []byte // of BodyFile
 }
 
-// Events configures the stream of decisions. It is off without RedisStream.
+// Events configures where decisions are written as events: to a stream or to
+// files, or, with neither, nowhere.
 type Events struct {
-	RedisStream string
-	Admitted    Percent // how many of the admitted are written; denied ones all are
+	RedisStream string        // of the store
+	MaxLen      int           // entries kept, about; 0 leaves it to the stream
+	MaxAge      time.Duration // or how long they are kept; 0 for MaxLen
+
+	File       string // segments of it are numbered
+	SegmentMiB int    // size of a segment; 0 leaves it to the writer
+	Segments   int    // kept; 0 leaves it to the writer
+
+	Admitted Percent // how many of the admitted are written; denied ones all are
 }
 
 // Percent is a share in hundredths of a percent, so that it stays whole.

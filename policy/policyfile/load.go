@@ -6,6 +6,8 @@
 package policyfile
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +43,7 @@ func read(name, folder string, data []byte) (*File, error) {
 		return nil, err
 	}
 	r := newReader(name, folder)
+	r.sum.Write(data)
 	f := defaults(name)
 	if tree.kind == null {
 		r.fail(tree, "the file is empty; write \"limits: []\" for a policy without rules")
@@ -52,12 +55,13 @@ func read(name, folder string, data []byte) (*File, error) {
 	if len(r.errs) > 0 {
 		return nil, r.errs.sorted()
 	}
+	f.Version = hex.EncodeToString(r.sum.Sum(nil)[:6])
 	f.marks, f.read = r.marks, append([]string{name}, r.read...)
 	return f, nil
 }
 
 func newReader(name, folder string) *reader {
-	return &reader{file: name, folder: folder, marks: map[string]mark{}, stated: map[string]bool{}, budget: maxNodes}
+	return &reader{file: name, folder: folder, marks: map[string]mark{}, stated: map[string]bool{}, budget: maxNodes, sum: sha256.New()}
 }
 
 // compile turns what was read into a policy. Its faults name fields as paths,
@@ -147,6 +151,7 @@ func (r *reader) companion(name, path string, most int64) []byte {
 		return nil
 	}
 	r.read = append(r.read, name)
+	r.sum.Write(data)
 	return data
 }
 

@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"fmt"
+	"hash"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ type reader struct {
 	shapes map[string][]string // object → its fields, for the test of the schema
 	budget int                 // nodes still to be read, aliases written out
 	read   []string            // companion files
+	sum    hash.Hash           // of the file and its companions
 }
 
 // maxNodes bounds what a file may grow to when its aliases are written out.
