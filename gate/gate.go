@@ -68,6 +68,16 @@ func (g *Gate) Resolver() *identity.Resolver { return g.current.Load().resolver 
 // input (*weir.InputError: nothing was charged), a dead context, or
 // weir.ErrClosed; a store failure is an answer.
 func (g *Gate) Decide(ctx context.Context, call *identity.Call, v *Verdict) error {
+	if decided, err := g.Match(ctx, call, v); decided || err != nil {
+		return err
+	}
+	return g.Charge(ctx, v)
+}
+
+// Match is the first half of Decide: who is it, and which limits apply. decided
+// says that there is nothing to charge, and v holds the answer. It is for those
+// who match on one core and charge, in the same order, on another.
+func (g *Gate) Match(ctx context.Context, call *identity.Call, v *Verdict) (decided bool, err error) {
 	v.reset()
 	v.Bill.Note = v
 	now := g.current.Load()
@@ -75,35 +85,35 @@ func (g *Gate) Decide(ctx context.Context, call *identity.Call, v *Verdict) erro
 	if now.policy.Exempt(call, &v.Caller, &v.match) {
 		v.Exempt = true
 		v.settle(true, weir.OK)
-		return ctx.Err()
+		return true, ctx.Err()
 	}
 	if err := now.resolver.Identify(ctx, call, &v.Caller); err != nil {
-		return err
+		return false, err
 	}
 	if v.Caller.Disabled() {
-		return g.refuse(ctx, v, weir.Blocked, nil)
+		return true, g.refuse(ctx, v, weir.Blocked, nil)
 	}
 	v.match.Modes = g.modes()
 	if err := now.policy.Charges(call, &v.Caller, &v.match); err != nil {
-		return err
+		return false, err
 	}
 	if v.match.Denied != nil {
-		return g.refuse(ctx, v, weir.Missing, v.match.Denied)
+		return true, g.refuse(ctx, v, weir.Missing, v.match.Denied)
 	}
-	return g.bill(ctx, call, v)
-}
-
-// bill has the charges of the match decided.
-func (g *Gate) bill(ctx context.Context, call *identity.Call, v *Verdict) error {
 	v.Exempt = v.match.Exempt
 	v.Bill.Charges, v.Rules = v.match.Charges, v.match.Rules
 	if len(v.Bill.Charges) == 0 {
 		v.settle(true, weir.OK)
-		return ctx.Err()
+		return true, ctx.Err()
 	}
 	if call.Peek {
 		v.Bill.Verb = algo.Peek
 	}
+	return false, nil
+}
+
+// Charge is the second half of Decide: it has what Match found decided.
+func (g *Gate) Charge(ctx context.Context, v *Verdict) error {
 	if v.NoWait {
 		for i := range v.Bill.Charges {
 			// A queue without places admits only what need not wait in it, and

@@ -178,8 +178,10 @@ func unhex(c byte) (byte, bool) {
 }
 
 func cutQuery(raw string) string {
-	if i := strings.IndexAny(raw, "?#"); i >= 0 {
-		return raw[:i]
+	for i := range len(raw) { // faster than strings.IndexAny for what paths are
+		if raw[i] == '?' || raw[i] == '#' {
+			return raw[:i]
+		}
 	}
 	return raw
 }

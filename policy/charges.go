@@ -24,6 +24,7 @@ import (
 // the caller up: only the caller's address is read. It need not be asked before
 // Charges, which answers the same.
 func (p *Policy) Exempt(call *identity.Call, caller *identity.Caller, m *Match) bool {
+	m.asked = nil
 	if len(p.early) == 0 {
 		return false
 	}
@@ -35,9 +36,14 @@ func (p *Policy) Exempt(call *identity.Call, caller *identity.Caller, m *Match) 
 	return m.Exempt
 }
 
+// request begins a request. The readings of one that Exempt has been asked about
+// are there already.
 func (p *Policy) request(call *identity.Call, caller *identity.Caller, m *Match) request {
-	m.reset()
-	m.readings = identity.AppendReadings(m.readings, call.Path)
+	if m.asked != call {
+		m.reset()
+		m.readings = identity.AppendReadings(m.readings, call.Path)
+	}
+	m.asked = nil
 	return request{
 		call: call, caller: caller,
 		method: strings.ToUpper(call.Method), host: identity.CleanHost(call.Host),
