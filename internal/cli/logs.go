@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,11 +25,9 @@ func logFlags(cmd *cobra.Command, o *accesslog.Options) {
 	f.BoolVar(&o.Spread, "spread", false, "spread requests whose stamp is a whole second evenly over that second")
 }
 
-// readLogs hands every request of the logs to take, in order of time. It draws
-// a progress bar on a terminal. What is wrong with lines is told on stderr, and
-// is no error; a log that breaks off or holds no request is one, after all the
-// others have been read.
-func readLogs(cmd *cobra.Command, names []string, o accesslog.Options, take func(context.Context, *accesslog.Record) error) (accesslog.Summary, error) {
+// readLogs has the logs read in order of time. It draws a progress bar on a
+// terminal: read calls its argument now and then.
+func readLogs(cmd *cobra.Command, names []string, o accesslog.Options, read func(context.Context, *accesslog.Files, func()) error) (accesslog.Summary, error) {
 	if len(names) == 0 {
 		return accesslog.Summary{}, misuse("usage: "+cmd.UseLine(), "LOG is missing; - is standard input")
 	}
@@ -41,24 +38,9 @@ func readLogs(cmd *cobra.Command, names []string, o accesslog.Options, take func
 	}
 	defer files.Close()
 	bar := newBar(cmd.ErrOrStderr(), files)
-	ctx := cmd.Context()
-	for {
-		records, err := files.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return accesslog.Summary{}, err
-		}
-		for _, r := range records {
-			if err := take(ctx, r); err != nil {
-				return accesslog.Summary{}, err
-			}
-		}
-		bar.show()
-	}
+	err = read(cmd.Context(), files, bar.show)
 	bar.end()
-	return files.Summary(), nil
+	return files.Summary(), err
 }
 
 // bar shows how far the reading has come, if there is somebody to see it and it
@@ -66,6 +48,7 @@ func readLogs(cmd *cobra.Command, names []string, o accesslog.Options, take func
 type bar struct {
 	files *accesslog.Files
 	line  *progressbar.ProgressBar
+	calls int
 }
 
 const barFrom = 32 << 20 // bytes; less is read at once
@@ -76,13 +59,13 @@ func newBar(w io.Writer, files *accesslog.Files) *bar {
 	if !ok || size < barFrom || !term.IsTerminal(int(f.Fd())) {
 		return &bar{}
 	}
-	return &bar{files, progressbar.NewOptions64(size,
+	return &bar{files: files, line: progressbar.NewOptions64(size,
 		progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(30),
 		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())}
 }
 
 func (b *bar) show() {
-	if b.line != nil {
+	if b.calls++; b.line != nil && b.calls%64 == 0 {
 		read, _ := b.files.Progress()
 		// A bar that cannot be drawn is no reason to stop.
 		_ = b.line.Set64(read)
@@ -143,6 +126,7 @@ func loadRun(name string, o replay.Options) (*replay.Run, *policyfile.File, erro
 	if err != nil {
 		return nil, nil, misuse("", "%s: %w", name, err)
 	}
+	o.Wants = replay.WantsOf(f.Policy, len(f.ClientIP.TrustedProxies) > 0)
 	run, err := replay.New(f.Policy, r, o)
 	return run, f, err
 }

@@ -40,7 +40,8 @@ another rule refused the same request, and also if it is a shadow.`,
 			if err != nil {
 				return err
 			}
-			lines, err := readLogs(cmd, names, o, run.Take)
+			o.Wants = run.Wants()
+			lines, err := readLogs(cmd, names, o, run.Read)
 			report := run.Report(lines)
 			if err = errors.Join(err, run.Close()); err != nil {
 				return err

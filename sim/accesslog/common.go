@@ -39,7 +39,7 @@ func (p *parser) common(line []byte, r *Record) string {
 	r.Stamp = us
 	r.setRequest(&p.arena, request)
 	_, rest = word(rest) // bytes
-	if len(rest) > 0 {
+	if p.wants != 0 && len(rest) > 0 {
 		var text []byte
 		text, rest = word(rest)
 		r.Referer = p.arena.keep(text)

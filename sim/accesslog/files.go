@@ -14,6 +14,7 @@ import (
 // Options says how logs are read. The zero value detects the format.
 type Options struct {
 	Format string    // one of FormatNames, or "" to detect it, line by line
+	Wants  Wants     // fields that are otherwise left empty by some formats
 	Spread bool      // spread stamps of whole seconds evenly over their second
 	Stdin  io.Reader // what the name - stands for
 }
@@ -34,7 +35,8 @@ type Files struct {
 	options Options
 	sources []*source
 	window  window
-	out     []*Record
+	used    chan *batch
+	done    chan *Given
 	read    atomic.Int64
 	size    int64
 	late    int64
@@ -51,15 +53,19 @@ type source struct {
 	newest  int64 // the latest time read, or where it will begin
 	opened  bool
 	ended   bool
-	batches chan batch
+	batches chan *batch
 	counts  Counts
 	bad     []Bad
 	err     error
 }
 
-// batch is what a source's goroutine hands over. The counts are those so far.
+// batch is what a source's goroutine hands over: records and the room for their
+// text, which are used anew when all of the records have been given out and done
+// with. The counts are those so far.
 type batch struct {
 	records []Record
+	text    arena
+	left    atomic.Int64 // records not done with
 	counts  Counts
 	bad     []Bad
 	err     error
@@ -67,13 +73,67 @@ type batch struct {
 
 const batchSize = 256
 
+// empty returns a batch with room, a used one if there is one.
+func (f *Files) empty() *batch {
+	select {
+	case b := <-f.used:
+		return b
+	default:
+		return &batch{records: make([]Record, batchSize)}
+	}
+}
+
+// Given is records in order of time. They and their text may be changed, and are
+// valid until Done.
+type Given struct {
+	Records []*Record
+	slots   []slot
+	files   *Files
+}
+
+// Done gives the room of the records back. It may be called from any goroutine.
+func (g *Given) Done() {
+	for _, s := range g.slots {
+		if s.from.left.Add(-1) > 0 {
+			continue
+		}
+		b := s.from
+		b.records = b.records[:batchSize]
+		clear(b.records)
+		b.text.room = b.text.room[:0]
+		select {
+		case g.files.used <- b:
+		default:
+		}
+	}
+	clear(g.slots)
+	select {
+	case g.files.done <- g:
+	default:
+	}
+}
+
+func (f *Files) given(slots []slot) *Given {
+	var g *Given
+	select {
+	case g = <-f.done:
+	default:
+		g = &Given{files: f}
+	}
+	g.slots, g.Records = append(g.slots[:0], slots...), g.Records[:0]
+	for i := range g.slots {
+		g.Records = append(g.Records, g.slots[i].record)
+	}
+	return g
+}
+
 // Open opens logs by name; - is Options.Stdin. The error is that of a file that
 // cannot be opened, or an unknown format. Close must be called.
 func Open(names []string, o Options) (*Files, error) {
-	if _, err := newParser(o.Format); err != nil {
+	if _, err := newParser(o.Format, 0); err != nil {
 		return nil, err
 	}
-	f := &Files{options: o, window: window{least: heldLeast, most: heldMost}}
+	f := &Files{options: o, window: window{least: heldLeast, most: heldMost}, used: make(chan *batch, 64), done: make(chan *Given, 8)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	for i, name := range names {
 		s := &source{name: name, number: i, span: Window.Microseconds(), newest: math.MinInt64}
@@ -111,7 +171,7 @@ func (f *Files) peek(s *source) (begins, size int64, err error) {
 		return 0, 0, fmt.Errorf("%s is a folder; name the logs in it", s.name)
 	}
 	begins = math.MinInt64
-	r, err := NewReader(io.LimitReader(file, 256<<10), s.number, f.options.Format)
+	r, err := NewReader(io.LimitReader(file, 256<<10), s.number, f.options)
 	if err != nil {
 		return begins, info.Size(), nil // told when it is read
 	}
@@ -137,21 +197,28 @@ func (f *Files) Close() {
 	}
 }
 
-// Next returns the next records in order. They may be changed, and are the
-// caller's; the slice is valid until the next call. The error is io.EOF at the
-// end, or ctx's; a log that breaks off is in Problems.
-func (f *Files) Next(ctx context.Context) ([]*Record, error) {
+// Next returns the next records in order. The error is io.EOF at the end, or
+// ctx's; a log that breaks off is in the Summary.
+func (f *Files) Next(ctx context.Context) (*Given, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		behind, until := f.furthestBehind()
-		if n := f.readyUntil(until, behind == nil); n > 0 {
-			f.out = f.window.release(f.out[:0], n)
-			if f.options.Spread {
-				spread(f.out)
+		n := f.window.ready(until, behind == nil)
+		if n > givenMost && !f.options.Spread {
+			n = givenMost
+		}
+		if n > 0 {
+			slots := f.window.release(n)
+			if f.options.Spread && behind != nil {
+				slots = f.window.unsplit(slots)
 			}
-			return f.out, nil
+			g := f.given(slots)
+			if f.options.Spread {
+				spread(g.Records)
+			}
+			return g, nil
 		}
 		if behind == nil {
 			return nil, io.EOF
@@ -160,25 +227,9 @@ func (f *Files) Next(ctx context.Context) ([]*Record, error) {
 	}
 }
 
-// releaseMost bounds how many records are given out at once.
-const releaseMost = 8192
-
-func (f *Files) readyUntil(until int64, final bool) int {
-	n := f.window.ready(until, final)
-	if f.options.Spread && n > 0 && !final {
-		if n = f.window.whole(n); n == 0 && len(f.window.held) > f.window.most {
-			n = len(f.window.held) - f.window.most
-		}
-		return n
-	}
-	if f.options.Spread {
-		return n
-	}
-	if !final && n < releaseMost/2 { // moving the rest up is paid for by many
-		return 0
-	}
-	return min(n, releaseMost)
-}
+// givenMost is how many records are given out at once, but for Spread, which
+// gives out whole seconds.
+const givenMost = 256
 
 // furthestBehind returns the source to read on, none at the end, and the time
 // that nothing comes before any more.
@@ -204,10 +255,10 @@ func (f *Files) furthestBehind() (behind *source, until int64) {
 func (f *Files) advance(ctx context.Context, s *source) {
 	if !s.opened {
 		s.opened = true
-		s.batches = make(chan batch, 16)
+		s.batches = make(chan *batch, 16)
 		go f.readAll(s)
 	}
-	var b batch
+	var b *batch
 	select {
 	case b = <-s.batches:
 	case <-ctx.Done():
@@ -227,13 +278,14 @@ func (f *Files) advance(ctx context.Context, s *source) {
 		}
 		s.newest = max(s.newest, at)
 	}
-	f.window.add(b.records)
+	b.left.Store(int64(len(b.records)))
+	f.window.add(b)
 }
 
 // readAll reads a source to its end or until Close.
 func (f *Files) readAll(s *source) {
 	defer close(s.batches)
-	send := func(b batch) bool {
+	send := func(b *batch) bool {
 		select {
 		case s.batches <- b:
 			return b.err == nil
@@ -245,26 +297,29 @@ func (f *Files) readAll(s *source) {
 	if !s.stdin {
 		file, err := os.Open(s.name)
 		if err != nil {
-			send(batch{err: err})
+			send(&batch{err: err})
 			return
 		}
 		defer file.Close()
 		from = file
 	}
 	if from == nil {
-		send(batch{err: io.EOF})
+		send(&batch{err: io.EOF})
 		return
 	}
-	r, err := NewReader(&counter{from, &f.read}, s.number, f.options.Format)
+	r, err := NewReader(&counter{from, &f.read}, s.number, f.options)
 	if err != nil {
-		send(batch{err: err})
+		send(&batch{err: err})
 		return
 	}
 	defer r.Close()
 	for {
-		room := make([]Record, batchSize)
-		n, err := r.Read(room)
-		if !send(batch{room[:n], r.Counts, r.Examples, err}) {
+		b := f.empty()
+		r.parser.arena = b.text
+		n, err := r.Read(b.records)
+		b.text = r.parser.arena
+		b.records, b.counts, b.bad, b.err = b.records[:n], r.Counts, r.Examples, err
+		if !send(b) {
 			return
 		}
 	}

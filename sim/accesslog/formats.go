@@ -14,6 +14,7 @@ type parser struct {
 	stamps  stamps
 	columns columns
 	scratch []byte
+	wants   Wants // formats may leave out the rest
 	allowed []int // the formats asked for, in the order of trying
 	last    int   // index into formats of what fitted last, or -1
 }
@@ -57,7 +58,6 @@ var formats = []format{
 // any line at all could be.
 const noColumns = "no #Fields line names the columns"
 
-
 func looksALB(line []byte) bool {
 	kind, _, _ := bytes.Cut(line[:min(len(line), 8)], []byte{' '})
 	switch string(kind) {
@@ -77,8 +77,8 @@ func FormatNames() []string {
 	return slices.Compact(names)
 }
 
-func newParser(name string) (*parser, error) {
-	p := &parser{last: -1, scratch: make([]byte, 0, 64)}
+func newParser(name string, wants Wants) (*parser, error) {
+	p := &parser{last: -1, wants: wants, scratch: make([]byte, 0, 64)}
 	for i, f := range formats {
 		if name == "" || slices.Contains(f.names, name) {
 			p.allowed = append(p.allowed, i)
@@ -90,7 +90,7 @@ func newParser(name string) (*parser, error) {
 	return p, nil
 }
 
-// request reads a line that is neither empty nor a comment. why is what is wrong
+// request reads a line that is neither empty nor a comment into an empty r. why is what is wrong
 // with it, or "".
 func (p *parser) request(line []byte, r *Record) (why string) {
 	line = withoutPrefix(line)
@@ -98,7 +98,7 @@ func (p *parser) request(line []byte, r *Record) (why string) {
 		return "an empty line"
 	}
 	if p.last >= 0 {
-		if why = p.try(p.last, line, r); why == "" {
+		if why = formats[p.last].read(p, line, r); why == "" {
 			return ""
 		}
 	}

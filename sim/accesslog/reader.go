@@ -41,10 +41,10 @@ type Reader struct {
 const maxBad = 5
 
 // NewReader reads a log from a stream, compressed with gzip or zstd or not at
-// all. file is what its records say of where they are from; format is "" or one
-// of FormatNames. Close frees what decompressing takes, and not the stream.
-func NewReader(from io.Reader, file int, format string) (*Reader, error) {
-	p, err := newParser(format)
+// all. file is what its records say of where they are from. Close frees what
+// decompressing takes, and not the stream.
+func NewReader(from io.Reader, file int, o Options) (*Reader, error) {
+	p, err := newParser(o.Format, o.Wants)
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +78,9 @@ func NewReader(from io.Reader, file int, format string) (*Reader, error) {
 // Close frees what decompressing takes.
 func (r *Reader) Close() { r.close() }
 
-// Read reads records into to until it is full or no more are to be had. The
-// error is io.EOF when the log has ended and nothing was read, or the stream's;
-// what was read before it stands.
+// Read reads records into to, which must be empty ones, until it is full or no
+// more are to be had. The error is io.EOF when the log has ended and nothing was
+// read, or the stream's; what was read before it stands.
 func (r *Reader) Read(to []Record) (n int, err error) {
 	for n < len(to) {
 		line, tooLong, err := r.lines.next()
@@ -109,6 +109,7 @@ func (r *Reader) Read(to []Record) (n int, err error) {
 		record := &to[n]
 		if why := r.parser.request(line, record); why != "" {
 			r.bad(why)
+			*record = Record{}
 			continue
 		}
 		record.At = max(record.Stamp-record.Took, 0)

@@ -16,7 +16,7 @@ import (
 )
 
 // Record is one request that a log tells of. A field that the line does not have
-// is empty. Records belong to whoever received them.
+// is empty.
 type Record struct {
 	// At is when the request came, in microseconds since the Unix epoch: Stamp,
 	// less Took where the format stamps the end of a request.
@@ -43,23 +43,34 @@ type Record struct {
 	Forwarded string // X-Forwarded-For
 }
 
-// arena holds the text of records. A record of a few fields would otherwise be
-// as many allocations.
+// Wants are the fields of a record that cost time to read and that few ask for.
+type Wants uint8
+
+// The fields.
+const (
+	WantAgent Wants = 1 << iota
+	WantReferer
+	WantForwarded
+)
+
+// arena holds the text of a batch of records. A record of a few fields would
+// otherwise be as many allocations.
 type arena struct{ room []byte }
 
-const arenaSize = 64 << 10
+const arenaSize = 24 << 10
 
-// keep returns a copy of b as a string.
+// keep returns a copy of b as a string; that of - is empty.
 func (a *arena) keep(b []byte) string {
 	if len(b) == 0 || len(b) == 1 && b[0] == '-' {
 		return ""
 	}
 	if len(b) > cap(a.room)-len(a.room) {
-		a.room = make([]byte, 0, max(arenaSize, len(b)))
+		// The strings made so far hold on to the old room.
+		a.room = make([]byte, 0, max(2*cap(a.room), arenaSize, len(b)))
 	}
 	at := len(a.room)
 	a.room = append(a.room, b...)
-	// Nothing writes to these bytes again: room only grows past them.
+	// Nothing writes to these bytes again before the batch is used anew.
 	return unsafe.String(&a.room[at], len(b))
 }
 

@@ -97,7 +97,7 @@ func readAll(t *testing.T, name string) *whole {
 
 func readStream(t *testing.T, from io.Reader, format string) *whole {
 	t.Helper()
-	r, err := NewReader(from, 0, format)
+	r, err := NewReader(from, 0, Options{Format: format, Wants: ^Wants(0)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,34 +9,43 @@ import (
 // lines when requests end and several at once, so logs are nearly in order: what
 // comes is held until nothing can come before it any more.
 //
-//	released │ held, sorted                      │ fresh batch
-//	         └ goes when it is older than the newest less span
+//	fresh batch → sorted → the run that it continues, or a new one
+//	runs, each in order ─ merged ─ what is older than the newest less span → released
 //
 // At least `least` records are held however old they are, so that a short log is
 // put in order whole; and at most `most`, so that memory has a bound when much
 // comes within the span. A record that comes after its place has gone is given
 // out with the others' time and counted.
 //
-// A batch that continues in order, which is the usual case, is appended; another
-// is sorted and merged. A heap was rejected: it pays for every record what is
-// needed for few.
+// A log in order is one run, and its records are copied once. A heap was
+// rejected: it pays for every record what is needed for few. So was one sorted
+// list: a part of a log that begins anew would be moved into its middle.
 type window struct {
 	least, most int
-	held        []slot
-	merged      []slot // room for merging
-	reached     int64  // the time up to which records have been given out
+	runs        []run
+	held        int
+	out         []slot
+	reached     int64 // the time up to which records have been given out
 	misplaced   int64
 }
 
 const (
-	heldLeast = 1 << 16
+	heldLeast = 1 << 15
 	heldMost  = 1 << 20
+	maxRuns   = 24 // more are merged into one
 )
+
+// run is held records in order.
+type run struct {
+	slots []slot
+	gone  int // how many of the first have been released
+}
 
 type slot struct {
 	at     int64
 	place  int64 // file and line
 	record *Record
+	from   *batch
 }
 
 func compareSlots(a, b slot) int {
@@ -46,75 +55,124 @@ func compareSlots(a, b slot) int {
 	return cmp.Compare(a.place, b.place)
 }
 
+func (r *run) rest() []slot { return r.slots[r.gone:] }
+
+// append adds slots that come after all in the run.
+func (r *run) append(slots []slot) {
+	if r.gone > len(r.slots)/2 { // moving the rest is paid for by what has gone
+		n := copy(r.slots, r.rest())
+		clear(r.slots[n:])
+		r.slots, r.gone = r.slots[:n], 0
+	}
+	r.slots = append(r.slots, slots...)
+}
+
 // add takes a batch.
-func (w *window) add(records []Record) {
-	first := len(w.held)
-	ordered := true
-	for i := range records {
-		r := &records[i]
+func (w *window) add(b *batch) {
+	if len(b.records) == 0 {
+		return
+	}
+	if len(w.runs) == maxRuns {
+		w.runs = append(w.runs[:0], run{slots: slices.Clone(w.take(w.held))})
+	}
+	fresh := w.out[:0] // what was released from here has been done with
+	for i := range b.records {
+		r := &b.records[i]
 		if r.At < w.reached {
 			w.misplaced++
 			r.At = w.reached
 		}
-		s := slot{r.At, int64(r.File)<<40 | r.Line, r}
-		ordered = ordered && (len(w.held) == 0 || compareSlots(w.held[len(w.held)-1], s) <= 0)
-		w.held = append(w.held, s)
+		fresh = append(fresh, slot{r.At, int64(r.File)<<40 | r.Line, r, b})
 	}
-	if ordered {
-		return
+	if !slices.IsSortedFunc(fresh, compareSlots) {
+		slices.SortFunc(fresh, compareSlots)
 	}
-	fresh := w.held[first:]
-	slices.SortFunc(fresh, compareSlots)
-	from, _ := slices.BinarySearchFunc(w.held[:first], fresh[0], compareSlots)
-	w.merged = append(w.merged[:0], w.held[from:first]...)
-	old, out := w.merged, w.held[from:from]
-	// What is written is never ahead of what is still to be read: fresh lies
-	// behind by as many as are left of old.
-	for len(old) > 0 && len(fresh) > 0 {
-		if compareSlots(old[0], fresh[0]) <= 0 {
-			out, old = append(out, old[0]), old[1:]
-		} else {
-			out, fresh = append(out, fresh[0]), fresh[1:]
+	w.out = fresh
+	w.held += len(fresh)
+	for i := len(w.runs) - 1; i >= 0; i-- {
+		r := &w.runs[i]
+		if len(r.rest()) == 0 || compareSlots(r.slots[len(r.slots)-1], fresh[0]) <= 0 {
+			r.append(fresh)
+			return
 		}
 	}
-	copy(w.held[from+len(out):], old)
-	clear(w.merged)
+	w.runs = append(w.runs, run{slots: slices.Clone(fresh)})
 }
 
 // ready returns how many of the held may go when nothing before until can come
 // any more.
 func (w *window) ready(until int64, final bool) int {
 	if final {
-		return len(w.held)
+		return w.held
 	}
-	n, _ := slices.BinarySearchFunc(w.held, until, func(s slot, t int64) int { return cmp.Compare(s.at, t) })
-	return max(0, min(n, len(w.held)-w.least), len(w.held)-w.most)
+	if w.held <= w.least {
+		return 0
+	}
+	n := 0
+	for i := range w.runs {
+		before, _ := slices.BinarySearchFunc(w.runs[i].rest(), until, func(s slot, t int64) int { return cmp.Compare(s.at, t) })
+		n += before
+	}
+	return max(0, min(n, w.held-w.least), w.held-w.most)
 }
 
-// release appends the first n records to dst.
-func (w *window) release(dst []*Record, n int) []*Record {
-	for _, s := range w.held[:n] {
-		dst = append(dst, s.record)
-	}
-	w.reached = max(w.reached, w.held[n-1].at)
-	rest := copy(w.held, w.held[n:])
-	clear(w.held[rest:])
-	w.held = w.held[:rest]
-	return dst
+// release returns the first n of the held, valid until the next add.
+func (w *window) release(n int) []slot {
+	out := w.take(n)
+	w.held -= n
+	w.reached = max(w.reached, out[n-1].at)
+	return out
 }
 
-// whole returns the largest number up to n that does not cut a second in two.
-func (w *window) whole(n int) int {
-	for n > 0 && n < len(w.held) && w.held[n-1].at/secondMicros == w.held[n].at/secondMicros {
+// take merges the first n of all runs into out.
+func (w *window) take(n int) []slot {
+	w.out = w.out[:0]
+	for len(w.out) < n {
+		first, second := -1, -1
+		for i := range w.runs {
+			r := &w.runs[i]
+			switch {
+			case len(r.rest()) == 0:
+			case first < 0 || compareSlots(r.slots[r.gone], w.runs[first].slots[w.runs[first].gone]) < 0:
+				first, second = i, first
+			case second < 0 || compareSlots(r.slots[r.gone], w.runs[second].slots[w.runs[second].gone]) < 0:
+				second = i
+			}
+		}
+		r := &w.runs[first]
+		rest := r.rest()
+		rest = rest[:min(len(rest), n-len(w.out))]
+		if second >= 0 {
+			limit := w.runs[second].slots[w.runs[second].gone]
+			k := 1
+			for k < len(rest) && compareSlots(rest[k], limit) <= 0 {
+				k++
+			}
+			rest = rest[:k]
+		}
+		w.out = append(w.out, rest...)
+		r.gone += len(rest)
+	}
+	w.runs = slices.DeleteFunc(w.runs, func(r run) bool { return len(r.rest()) == 0 && len(w.runs) > 1 })
+	return w.out
+}
+
+// unsplit shortens what was released and not yet given out, so that no second is
+// cut in two, and puts the rest back. Of the last second of all more may still
+// come.
+func (w *window) unsplit(out []slot) []slot {
+	n := len(out)
+	next := out[n-1].at / secondMicros
+	for n > 0 && out[n-1].at/secondMicros == next {
 		n--
 	}
-	if n == len(w.held) {
-		last := w.held[n-1].at / secondMicros
-		for n > 0 && w.held[n-1].at/secondMicros == last {
-			n--
-		}
+	if n == 0 || n == len(out) {
+		return out
 	}
-	return n
+	w.held += len(out) - n
+	w.reached = out[n-1].at
+	w.runs = append(w.runs, run{slots: slices.Clone(out[n:])})
+	return out[:n]
 }
 
 // spread gives the records whose stamp tells no more than the second even places

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"strings"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
@@ -26,10 +27,8 @@ type Run struct {
 	limiter *weir.Limiter
 	memory  *weir.Memory
 	now     int64 // microseconds; the store's clock
-	verdict gate.Verdict
-	call    identity.Call
-	fields  fields
-	headers bool
+	one     step
+	wants   accesslog.Wants
 	names   names
 	seed    maphash.Seed
 
@@ -47,13 +46,15 @@ type Options struct {
 	// Clients keeps for each client how many of its requests were refused. A
 	// client is an address cut as the policy cuts it, or a name.
 	Clients bool
+	// Wants are the fields that the records have beside the usual: see WantsOf.
+	Wants accesslog.Wants
 	// MaxBytes bounds the balances, 1 GiB if 0.
 	MaxBytes int64
 }
 
 // New returns a Run of a policy, with the resolver that goes with it.
 func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
-	run := &Run{seed: maphash.MakeSeed(), byRule: map[*policy.Rule]*tally{}}
+	run := &Run{wants: o.Wants, seed: maphash.MakeSeed(), byRule: map[*policy.Rule]*tally{}}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}
@@ -66,8 +67,6 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 		return nil, err
 	}
 	run.gate = gate.New(run.limiter, r, p)
-	run.verdict.Door = "replay"
-	run.call.Header = &run.fields
 	for _, rule := range run.gate.Policy().Rules() {
 		t := newTally(rule)
 		run.rules = append(run.rules, t)
@@ -76,33 +75,65 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 	return run, nil
 }
 
+// Wants returns Options.Wants.
+func (run *Run) Wants() accesslog.Wants { return run.wants }
+
 // Close frees the balances.
 func (run *Run) Close() error { return run.limiter.Close() }
 
+// step is one request on its way through a Run.
+type step struct {
+	record  *accesslog.Record
+	call    identity.Call
+	fields  fields
+	verdict gate.Verdict
+	decided bool
+	err     error
+}
+
 // Take decides a request at its time. The error is a dead context's.
 func (run *Run) Take(ctx context.Context, r *accesslog.Record) error {
+	run.match(ctx, &run.one, r)
+	return run.charge(ctx, &run.one)
+}
+
+// match finds what limits apply to a request. It may run ahead of charge, in
+// another goroutine.
+func (run *Run) match(ctx context.Context, s *step, r *accesslog.Record) {
+	s.record = r
+	s.call.Peer = r.IP
+	if !r.IP.IsValid() && r.Client != "" {
+		s.call.Peer = run.names.address(r.Client)
+	}
+	s.call.Method, s.call.Path, s.call.Query, s.call.Host = r.Method, r.Path, r.Query, r.Host
+	s.call.Header = nil
+	if run.wants != 0 {
+		s.fields.record = r
+		s.call.Header = &s.fields
+	}
+	s.verdict.Door = "replay"
+	s.decided, s.err = run.gate.Match(ctx, &s.call, &s.verdict)
+}
+
+// charge decides a request that was matched, and counts.
+func (run *Run) charge(ctx context.Context, s *step) error {
+	r, v := s.record, &s.verdict
 	run.now = max(run.now, r.At)
 	if run.requests == 0 {
 		run.first, run.last = r.At, r.At
 	}
 	run.first, run.last = min(run.first, r.At), max(run.last, r.At)
 	run.requests++
-	run.fields.record = r
-	run.call.Peer = r.IP
-	if !r.IP.IsValid() && r.Client != "" {
-		run.call.Peer = run.names.address(r.Client)
+	if s.err == nil && !s.decided {
+		s.err = run.gate.Charge(ctx, v)
 	}
-	run.call.Method, run.call.Path, run.call.Query, run.call.Host = r.Method, r.Path, r.Query, r.Host
-	v := &run.verdict
-	err := run.gate.Decide(ctx, &run.call, v)
-	var input *weir.InputError
-	switch {
-	case errors.As(err, &input): // the service answers 400 and charges nothing
-		run.refused++
+	if s.err != nil {
+		if input := (*weir.InputError)(nil); !errors.As(s.err, &input) {
+			return s.err
+		}
+		run.refused++ // the service answers 400 and charges nothing
 		run.count(false)
 		return nil
-	case err != nil:
-		return err
 	}
 	run.count(v.Bill.Allowed)
 	if v.Rule != nil { // refused for want of a key part
@@ -112,7 +143,7 @@ func (run *Run) Take(ctx context.Context, r *accesslog.Record) error {
 	}
 	run.tallyCharges(v)
 	if !v.Bill.Allowed && run.clients != nil {
-		run.clients[run.clientText(v, r)]++
+		run.clients[strings.Clone(run.clientText(v, r))]++
 	}
 	return nil
 }
@@ -167,6 +198,35 @@ func (run *Run) clientText(v *gate.Verdict, r *accesslog.Record) string {
 type fields struct {
 	record *accesslog.Record
 	one    [1]string
+}
+
+// WantsOf returns the fields of records that a policy asks for. trusts says that
+// it believes some peers' forwarding headers.
+func WantsOf(p *policy.Policy, trusts bool) (w accesslog.Wants) {
+	ask := func(header string) {
+		switch header {
+		case "User-Agent":
+			w |= accesslog.WantAgent
+		case "Referer":
+			w |= accesslog.WantReferer
+		case "X-Forwarded-For":
+			w |= accesslog.WantForwarded
+		}
+	}
+	for _, r := range p.Rules() {
+		for _, part := range r.Key {
+			ask(strings.TrimPrefix(strings.TrimPrefix(part.String(), "fold:"), "header:"))
+		}
+		for _, c := range []*policy.Conditions{&r.Match, &r.Not} {
+			for _, h := range c.Headers {
+				ask(h.Name)
+			}
+		}
+	}
+	if trusts {
+		w |= accesslog.WantForwarded
+	}
+	return w
 }
 
 // Values implements identity.Header.

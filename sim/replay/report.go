@@ -69,18 +69,18 @@ func (run *Run) Report(lines accesslog.Summary) *Report {
 		r.From, r.To = new(instant(run.first)), new(instant(run.last))
 	}
 	for _, t := range run.rules {
-		r.Rules = append(r.Rules, t.report(t.rule.Limit.String(), t.rule.Mode == policy.Enforce))
+		r.Rules = append(r.Rules, t.report(run, t.rule.Limit.String(), t.rule.Mode == policy.Enforce))
 		if t.trial != nil {
-			r.Rules = append(r.Rules, t.trial.report(t.rule.Try.String(), false))
+			r.Rules = append(r.Rules, t.trial.report(run, t.rule.Try.String(), false))
 		}
 	}
 	return r
 }
 
-func (t *tally) report(limit string, decides bool) Rule {
+func (t *tally) report(run *Run, limit string, decides bool) Rule {
 	r := Rule{
 		Rule: t.name, Matched: t.matched, Denied: t.denied, Callers: int64(len(t.callers)), CallersDenied: int64(len(t.texts)),
-		Top: t.top(), Limit: limit, Decides: decides, Worst: t.worst.report(), series: t.series, Headroom: -1,
+		Top: t.top(&run.names), Limit: limit, Decides: decides, Worst: t.worst.report(), series: t.series, Headroom: -1,
 	}
 	if t.denied > 0 {
 		r.First, r.Last = instant(t.first), instant(t.last)

@@ -47,7 +47,7 @@ func (t *tally) take(run *Run, v *gate.Verdict, i, end, step int) {
 		switch {
 		case !d.Allowed && !refused:
 			refused = true
-			t.refuse(run, hash, func() string { return run.names.spell(gate.KeyText(v.Rules[i], v.Bill.Charges[i].Key)) })
+			t.refuse(run, hash, func() string { return gate.KeyText(v.Rules[i], v.Bill.Charges[i].Key) })
 			continue
 		case d.Allowed && d.Limit > 0 && d.Limit != weir.Unbounded && d.Remaining*t.limit < t.remaining*d.Limit:
 			t.remaining, t.limit = d.Remaining, d.Limit
@@ -77,10 +77,10 @@ func (t *tally) refuse(run *Run, hash uint64, text func() string) {
 const topCallers = 10
 
 // top returns the callers with the most refusals.
-func (t *tally) top() []Caller {
+func (t *tally) top(n *names) []Caller {
 	list := make([]Caller, 0, len(t.texts))
 	for hash, text := range t.texts {
-		list = append(list, Caller{text, int64(t.callers[hash])})
+		list = append(list, Caller{n.spell(text), int64(t.callers[hash])})
 	}
 	slices.SortFunc(list, func(a, b Caller) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
