@@ -48,12 +48,15 @@ http {
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	nginx, err := exec.LookPath("nginx")
-	if err != nil {
-		nginx = "/usr/sbin/nginx" // not on every user's path
-	}
-	start(t, s.addr, nginx, "-p", dir, "-c", conf, "-e", "stderr")
+	start(t, s.addr, findNginx(), "-p", dir, "-c", conf, "-e", "stderr")
 	return s
+}
+
+func findNginx() string {
+	if path, err := exec.LookPath("nginx"); err == nil {
+		return path
+	}
+	return "/usr/sbin/nginx" // not on every user's path
 }
 
 // served returns how many requests of each client reached nginx: the log says

@@ -39,17 +39,19 @@ func buildAndRun(m *testing.M) int {
 type process struct {
 	name   string
 	output lockedBuffer
+	cmd    *exec.Cmd
 	ended  chan struct{}
 }
 
 // start runs a server and waits until addr accepts.
-func start(t *testing.T, addr, name string, args ...string) {
+func start(t *testing.T, addr, name string, args ...string) *process {
 	t.Helper()
 	p := launch(t, name, args...)
 	p.await(t, "listens on "+addr, func() bool {
 		c, err := net.Dial("tcp", addr)
 		return err == nil && c.Close() == nil
 	})
+	return p
 }
 
 // launch runs a server and ends it with the test.
@@ -61,23 +63,30 @@ func launch(t *testing.T, name string, args ...string) *process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	p.cmd = cmd
 	go func() {
 		defer close(p.ended)
 		_ = cmd.Wait() // how it ended is for its output to say
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-		select {
-		case <-p.ended:
-		case <-time.After(10 * time.Second):
-			_ = cmd.Process.Kill()
-			t.Errorf("%s did not end on SIGTERM", p.name)
-		}
+		p.stop(t)
 		if t.Failed() {
 			t.Logf("%s said:\n%s", p.name, p.output.String())
 		}
 	})
 	return p
+}
+
+// stop ends the process and waits until it has ended.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	select {
+	case <-p.ended:
+	case <-time.After(10 * time.Second):
+		_ = p.cmd.Process.Kill()
+		t.Errorf("%s did not end on SIGTERM", p.name)
+	}
 }
 
 // await waits until the process does what is named, and fails the test if it
