@@ -154,7 +154,7 @@ func (l *listenFlags) listen(f *pflag.FlagSet, door string, file *policyfile.Lis
 }
 
 func newServe() *cobra.Command {
-	e, l, a := &engine{}, &listenFlags{}, &adminFlags{}
+	e, l, a, g := &engine{}, &listenFlags{}, &adminFlags{}, &rlsFlags{}
 	cmd := &cobra.Command{
 		Use:   "serve [-c FILE]",
 		Short: "Run the daemon",
@@ -165,8 +165,13 @@ is wrong changes nothing. SIGTERM ends the daemon when everybody in flight has
 been answered.
 
 The admin door explains what is decided (weir explain asks it). Off loopback it
-takes a token: WEIR_ADMIN_TOKEN, or admin.token_file in the policy file.`,
+takes a token: WEIR_ADMIN_TOKEN, or admin.token_file in the policy file.
+
+With --rls-config the daemon stands in for envoyproxy/ratelimit: it reads that
+server's files and answers /json on the http door and gRPC on the grpc door. The
+other --rls flags are what that server takes from its environment.`,
 		Example: `  weir serve
+  weir serve --grpc 127.0.0.1:8081 --rls-config config/
   weir serve -c weir.yaml --store redis://127.0.0.1:6379/0`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -193,6 +198,9 @@ takes a token: WEIR_ADMIN_TOKEN, or admin.token_file in the policy file.`,
 			if management.Address != "" && management.Address != daemon.Off {
 				c.Doors = append(c.Doors, daemon.Admin(management))
 			}
+			if err := g.config(cmd.Flags(), l, &c); err != nil {
+				return err
+			}
 			return e.run(cmd.Context(), c)
 		},
 	}
@@ -200,5 +208,6 @@ takes a token: WEIR_ADMIN_TOKEN, or admin.token_file in the policy file.`,
 	l.flags(cmd.Flags(), "http", "127.0.0.1:8080")
 	l.access(cmd.Flags())
 	a.flags(cmd.Flags())
+	g.flags(cmd.Flags())
 	return cmd
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weirhq/weir/headers"
 	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/internal/door/check"
+	"github.com/weirhq/weir/internal/door/rls"
 	"github.com/weirhq/weir/layer"
 	"github.com/weirhq/weir/redisstore"
 )
@@ -26,6 +27,7 @@ import (
 type Core struct {
 	Limiter *weir.Limiter
 	Gate    *gate.Gate
+	RLS     *rls.Service // or nil
 
 	log           *slog.Logger
 	format        atomic.Pointer[headers.Format]

@@ -43,7 +43,7 @@ func HTTP(l Listen) Door {
 			Limiter: c.Limiter, Gate: c.Gate, Format: c.Format, Secret: c.receiptSecret, Status: c.Status,
 		})
 		gateways := auth.New(auth.Options{Gate: c.Gate, Format: c.Format})
-		return newHTTPServer(l.guard(handler, gateways), apiTimeouts, c.log, name, l)
+		return newHTTPServer(l.guard(withJSON(c, handler), gateways), apiTimeouts, c.log, name, l)
 	}}
 }
 

@@ -118,7 +118,6 @@ func unheeded(f *policyfile.File) (names []string) {
 		set  bool
 	}{
 		{"events", f.Events.RedisStream != ""},
-		{"listen.grpc", f.Listen.GRPC.Address != ""},
 		{"listen.resp", f.Listen.RESP.Address != ""},
 	} {
 		if s.set {

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/run"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/internal/door/rls"
 	"github.com/weirhq/weir/policy/policyfile"
 )
 
@@ -25,6 +26,9 @@ type Config struct {
 	Watch bool
 	Store StoreConfig
 	Doors []Door
+	// RLS says what the grpc door and /json answer, or nil for neither. Limiter,
+	// Budget and Loaded are filled in.
+	RLS *rls.Options
 
 	Log       *slog.Logger
 	Reload    <-chan os.Signal // or nil
@@ -77,6 +81,9 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
+	if err := c.openRLS(core); err != nil {
+		return err
+	}
 	return c.serve(ctx, core, changed)
 }
 
@@ -124,6 +131,9 @@ func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{})
 	}
 	if c.Watch {
 		group.Add(func() error { return c.reloads(ended, core, servers, changed) }, func(error) { end() })
+	}
+	if core.RLS != nil {
+		group.Add(func() error { core.RLS.Watch(ended); return nil }, func(error) { end() })
 	}
 	for _, d := range c.Doors {
 		c.Log.Info("open", "door", d.Name, "address", addresses[d.Name].String(), "store", core.store)

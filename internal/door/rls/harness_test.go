@@ -42,7 +42,7 @@ func newHarness(t testing.TB, o Options, files ...string) *harness {
 		t.Fatal(err)
 	}
 	h.Service = newService(o)
-	h.Use(c)
+	h.use(c, [32]byte{})
 	return h
 }
 

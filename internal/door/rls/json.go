@@ -58,6 +58,16 @@ func (s *Service) JSON() http.Handler {
 	})
 }
 
+// Health answers the probes of that server.
+func Health(w http.ResponseWriter, well bool) {
+	if !well {
+		fail(w, http.StatusInternalServerError, "draining")
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, "OK")
+}
+
 // fail answers in plain text, as that server does.
 func fail(w http.ResponseWriter, code int, problem string) {
 	w.Header().Set("Cache-Control", "no-store")

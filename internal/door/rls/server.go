@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -19,8 +18,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-
-	"github.com/weirhq/weir/internal/door/rls/rlsconfig"
 )
 
 // ServerOptions configures NewServer.
@@ -29,12 +26,10 @@ type ServerOptions struct {
 	Token string             // that callers must show, or ""
 }
 
-// Server serves a Service over gRPC, with health and reflection. While it serves
-// it watches the configuration.
+// Server serves a Service over gRPC, with health and reflection.
 type Server struct {
-	service *Service
-	grpc    *grpc.Server
-	health  *health.Server
+	grpc   *grpc.Server
+	health *health.Server
 }
 
 // healthNames are what a probe may ask for: everything, what that server calls
@@ -81,7 +76,7 @@ func NewServer(s *Service, o ServerOptions) *Server {
 	if o.Token != "" {
 		options = append(options, grpc.UnaryInterceptor(o.unary), grpc.StreamInterceptor(o.stream))
 	}
-	out := &Server{service: s, grpc: grpc.NewServer(options...), health: health.NewServer()}
+	out := &Server{grpc: grpc.NewServer(options...), health: health.NewServer()}
 	rlsv3.RegisterRateLimitServiceServer(out.grpc, answerer{s})
 	healthv1.RegisterHealthServer(out.grpc, out.health)
 	reflection.Register(out.grpc)
@@ -131,7 +126,6 @@ func (o *ServerOptions) stream(server any, s grpc.ServerStream, info *grpc.Strea
 
 // Serve serves until Shutdown, which is no error.
 func (s *Server) Serve(l net.Listener) error {
-	defer s.service.watch()()
 	return s.grpc.Serve(l)
 }
 
@@ -161,47 +155,3 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Reload reads the configuration again. One that is wrong changes nothing.
-func (s *Server) Reload() error { return s.service.Reload() }
-
-// Reload reads the configuration again. One that is wrong changes nothing.
-func (s *Service) Reload() error {
-	err := s.load()
-	if s.Loaded != nil {
-		s.Loaded(err)
-	}
-	return err
-}
-
-// lookEvery is how often the files are looked at. A change is in force within
-// twice it, being seen twice: a file that is being written is not read by half.
-const lookEvery = 500 * time.Millisecond
-
-// watch looks at the configuration again and again until stop. Notifications of
-// the kernel were rejected for the reasons that policyfile's watcher has; the
-// files are few and small, so that reading them is cheaper than to be clever.
-func (s *Service) watch() (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	inForce := rlsconfig.Print(s.Dir)
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(lookEvery)
-		defer tick.Stop()
-		seen := inForce
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-			}
-			switch now := rlsconfig.Print(s.Dir); {
-			case now != seen:
-				seen = now
-			case now != inForce:
-				inForce = now
-				_ = s.Reload() // Loaded is told
-			}
-		}
-	}()
-	return sync.OnceFunc(func() { close(done); <-ended })
-}

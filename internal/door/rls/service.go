@@ -49,6 +49,7 @@ type Service struct {
 // inForce is what one answer is made by.
 type inForce struct {
 	config *rlsconfig.Config
+	print  [32]byte // of the files, from before they were read
 	static map[*rlsconfig.Rule]*Counts // of rules whose metric has one name
 }
 
@@ -57,7 +58,10 @@ type inForce struct {
 // could answer are errors.
 func New(o Options) (*Service, error) {
 	s := newService(o)
-	return s, s.load()
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func newService(o Options) *Service {
@@ -72,18 +76,19 @@ func newService(o Options) *Service {
 
 // load reads the configuration and puts it in force if it is right.
 func (s *Service) load() error {
+	print := rlsconfig.Print(s.Dir)
 	c, err := rlsconfig.Load(s.Dir, s.Load)
 	if err != nil {
 		s.counters.loadErrors.Add(1)
 		return err
 	}
-	s.Use(c)
+	s.use(c, print)
 	return nil
 }
 
-// Use puts a configuration in force. Balances and counters stay.
-func (s *Service) Use(c *rlsconfig.Config) {
-	next := &inForce{config: c, static: map[*rlsconfig.Rule]*Counts{}}
+// use puts a configuration in force. Balances and counters stay.
+func (s *Service) use(c *rlsconfig.Config, print [32]byte) {
+	next := &inForce{config: c, print: print, static: map[*rlsconfig.Rule]*Counts{}}
 	c.Rules(func(d *rlsconfig.Domain, r *rlsconfig.Rule) {
 		if !r.Unlimited {
 			next.static[r] = s.counters.of(d.Name, r.Path, true)
