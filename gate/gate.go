@@ -157,6 +157,19 @@ func (g *Gate) SetModes(switches []ModeSwitch) {
 	g.switches.Store(&list)
 }
 
+// Switches returns the switches that have not ended.
+func (g *Gate) Switches() (list []ModeSwitch) {
+	now := time.Now()
+	if p := g.switches.Load(); p != nil {
+		for _, s := range *p {
+			if now.Before(s.Until) {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}
+
 // modes returns the switches that have not ended. There are none but in an
 // emergency, so the map is made anew each time rather than kept up to date.
 func (g *Gate) modes() policy.Modes {
