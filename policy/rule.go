@@ -97,3 +97,16 @@ const (
 	Enforce Mode = iota
 	Shadow       // judged and counted after the verdict, never decides
 )
+
+// String returns the mode's word in the policy file.
+func (m Mode) String() string {
+	if m == Shadow {
+		return "shadow"
+	}
+	return "enforce"
+}
+
+// ModeNamed returns the mode of a word.
+func ModeNamed(word string) (m Mode, ok bool) {
+	return map[string]Mode{"enforce": Enforce, "shadow": Shadow}[word], word == "enforce" || word == "shadow"
+}

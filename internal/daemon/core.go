@@ -38,6 +38,7 @@ type Core struct {
 	heartbeats    *redisstore.Heartbeats // of a shared store, or nil
 	watch         *redisstore.Watch      // of a shared store, or nil
 	probe         *weir.Limiter          // the store itself, without layers and unobserved
+	modes         *modes
 	draining      atomic.Bool
 	policyFault   atomic.Pointer[string] // what the last reload said, or nil
 
@@ -136,6 +137,7 @@ func receiptSecret(configured []byte, store weir.Store) func() []byte {
 // Close takes this instance out of the count, closes the limiter with its store,
 // and what knows the callers.
 func (c *Core) Close() error {
+	c.modes.close()
 	return errors.Join(c.endWatching(), c.Limiter.Close(), c.callers.Close())
 }
 

@@ -60,6 +60,7 @@ func (c *Config) Open() (*Core, error) {
 		return nil, errors.Join(err, who.Close())
 	}
 	core.callers = who
+	core.modes = newModes(core.Gate, who.directory, c.Log)
 	return core, nil
 }
 

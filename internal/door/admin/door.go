@@ -14,6 +14,8 @@ import (
 // Options is what the door looks into.
 type Options struct {
 	Gate *gate.Gate
+	// Modes switches modes; nil has no /v1/mode.
+	Modes Modes
 	// Metrics are what the page shows as it happens; nil shows nothing.
 	Metrics prometheus.Gatherer
 	// Closing ends what would go on for ever, or is nil.
@@ -27,8 +29,12 @@ func New(o Options) http.Handler {
 	simulator := newSimulator()
 	routes := api.Routes{
 		"/v1/explain":     {Method: http.MethodPost, Serve: d.explain},
+		"/v1/policy":      {Method: http.MethodGet, Serve: d.policy},
 		"/v1/sim":         {Method: http.MethodGet, Serve: simulator.run},
 		"/v1/sim/presets": {Method: http.MethodGet, Serve: simulator.presets},
+	}
+	if o.Modes != nil {
+		routes["/v1/mode"] = api.Route{Method: http.MethodPost, Serve: d.mode}
 	}
 	pageRoutes(routes)
 	if o.Metrics != nil {

@@ -1,0 +1,171 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir/directory"
+	"github.com/weirhq/weir/gate"
+	"github.com/weirhq/weir/policy"
+)
+
+// Switching modes is for emergencies: a rule that refuses whom it should not is
+// put in shadow on all instances at once, or a rule on trial is enforced, for a
+// stated time. What is switched is kept in Redis and read four times a second.
+//
+// A switch must work when Redis does not: then, and where there is none, it holds
+// for this instance alone, and the answer says so. Each switch ends by itself;
+// one that cannot be read any more ends at its time all the same, because the
+// gate has the time too.
+
+const readModes = 250 * time.Millisecond
+
+// modes are the switches as this instance knows them. It is safe for concurrent
+// use.
+type modes struct {
+	gate      *gate.Gate
+	directory *directory.Directory // nil without Redis
+	log       *slog.Logger
+	stop      context.CancelFunc
+	work      sync.WaitGroup
+
+	mu     sync.Mutex
+	shared []held // as last read
+	own    []held // of this instance alone
+	known  []held // both, as last told
+}
+
+// held is a switch with its end on this instance's clock.
+type held struct {
+	gate.ModeSwitch
+	by string
+}
+
+func newModes(g *gate.Gate, d *directory.Directory, log *slog.Logger) *modes {
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &modes{gate: g, directory: d, log: log, stop: cancel}
+	m.work.Go(func() { m.keepReading(ctx) })
+	return m
+}
+
+// close ends the reading.
+func (m *modes) close() {
+	m.stop()
+	m.work.Wait()
+}
+
+// Switch implements admin.Modes.
+func (m *modes) Switch(ctx context.Context, rule, mode string, d time.Duration, by, from string) (until time.Time, everywhere bool) {
+	s := directory.Switch{Rule: rule, Left: d, By: by}
+	s.Mode, _ = policy.ModeNamed(mode) // the door has checked it
+	until = time.Now().Add(s.Left)
+	var err error
+	if m.directory != nil {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err = m.directory.SetSwitch(ctx, s); err == nil {
+			m.read(ctx)
+		}
+	}
+	everywhere = m.directory != nil && err == nil
+	m.mu.Lock()
+	m.own = slices.DeleteFunc(m.own, func(h held) bool { return h.Rule == s.Rule })
+	if !everywhere && s.Left > 0 {
+		m.own = append(m.own, held{gate.ModeSwitch{Rule: s.Rule, Mode: s.Mode, Until: until}, s.By})
+	}
+	if !everywhere {
+		m.shared = slices.DeleteFunc(m.shared, func(h held) bool { return h.Rule == s.Rule })
+	}
+	m.mu.Unlock()
+	m.log.Warn("asked to switch the mode of rules", "rule", ruleWord(s.Rule), "mode", s.Mode.String(), "for", s.Left.String(),
+		"by", s.By, "from", from, "everywhere", everywhere)
+	m.apply()
+	return until, everywhere
+}
+
+func (m *modes) keepReading(ctx context.Context) {
+	tick := time.NewTicker(readModes)
+	defer tick.Stop()
+	for {
+		if m.directory != nil {
+			m.read(ctx)
+		}
+		m.apply()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// read takes over what Redis holds. While it is away, what was read last stands
+// until it ends.
+func (m *modes) read(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readModes)
+	defer cancel()
+	began := time.Now()
+	list, err := m.directory.Switches(ctx)
+	if err != nil {
+		return
+	}
+	shared := make([]held, len(list))
+	for i, s := range list {
+		shared[i] = held{gate.ModeSwitch{Rule: s.Rule, Mode: s.Mode, Until: began.Add(s.Left)}, s.By}
+	}
+	m.mu.Lock()
+	m.shared = shared
+	m.mu.Unlock()
+}
+
+// apply puts what holds now in force and tells of what has changed. A switch of
+// this instance alone stands over a shared one: it was made because that one
+// could not be.
+func (m *modes) apply() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	over := func(h held) bool { return !now.Before(h.Until) }
+	m.own, m.shared = slices.DeleteFunc(m.own, over), slices.DeleteFunc(m.shared, over)
+	list := slices.Clone(m.own)
+	for _, h := range m.shared {
+		if !slices.ContainsFunc(list, func(o held) bool { return o.Rule == h.Rule }) {
+			list = append(list, h)
+		}
+	}
+	slices.SortFunc(list, func(a, b held) int { return cmp.Compare(a.Rule, b.Rule) })
+	switches := make([]gate.ModeSwitch, len(list))
+	for i, h := range list {
+		switches[i] = h.ModeSwitch
+	}
+	m.gate.SetModes(switches)
+	for _, h := range list {
+		if !slices.ContainsFunc(m.known, h.is) {
+			m.log.Warn("the mode of rules is switched", "rule", ruleWord(h.Rule), "mode", h.Mode.String(), "by", h.by,
+				"until", h.Until.UTC().Format(time.RFC3339))
+		}
+	}
+	for _, h := range m.known {
+		if !slices.ContainsFunc(list, func(o held) bool { return o.Rule == h.Rule }) {
+			m.log.Warn("a switch of modes has ended: the policy's mode holds again", "rule", ruleWord(h.Rule))
+		}
+	}
+	m.known = list
+}
+
+// is reports whether two readings are of one switch: its end is reckoned anew at
+// each.
+func (h held) is(o held) bool {
+	return h.Rule == o.Rule && h.Mode == o.Mode && h.by == o.by && h.Until.Sub(o.Until).Abs() < time.Second
+}
+
+func ruleWord(rule string) string {
+	if rule == "" {
+		return "every rule"
+	}
+	return rule
+}
