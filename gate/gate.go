@@ -114,15 +114,7 @@ func (g *Gate) Match(ctx context.Context, call *identity.Call, v *Verdict) (deci
 
 // Charge is the second half of Decide: it has what Match found decided.
 func (g *Gate) Charge(ctx context.Context, v *Verdict) error {
-	if v.NoWait {
-		for i := range v.Bill.Charges {
-			// A queue without places admits only what need not wait in it, and
-			// is the same balance.
-			if c := &v.Bill.Charges[i]; c.Limit.Kind() == algo.LeakyBucket && c.Limit.Units() > 0 {
-				c.Limit = c.Limit.Burst(0)
-			}
-		}
-	}
+	v.boundWaits()
 	v.bills[0] = &v.Bill
 	return g.limiter.Decide(ctx, v.bills[:]...)
 }

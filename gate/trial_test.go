@@ -93,3 +93,58 @@ func TestNoWait(t *testing.T) {
 		t.Errorf("behind it: %+v", d)
 	}
 }
+
+// TestMaxDelay: a door that can hold a request for so long admits what waits no
+// longer, to the unit, and says exactly when the next will do.
+func TestMaxDelay(t *testing.T) {
+	for _, c := range []struct {
+		limit    string
+		cost     int64
+		delay    time.Duration
+		admitted int
+		retry    time.Duration
+	}{
+		{"1/s algorithm=leaky_bucket burst=100", 1, 3 * time.Second, 4, time.Second}, // waits of 0, 1, 2 and 3 s
+		{"1/s algorithm=leaky_bucket burst=100", 1, 3*time.Second - time.Microsecond, 3, time.Second},
+		{"1/s algorithm=leaky_bucket burst=2", 1, time.Hour, 3, time.Second},
+		{"1/s algorithm=leaky_bucket burst=100", 5, 4 * time.Second, 1, time.Second}, // the next would wait 5 s
+		{"1/s algorithm=leaky_bucket burst=100", 5, 5 * time.Second, 2, 5 * time.Second},
+		{"3/s algorithm=leaky_bucket burst=100", 1, time.Second, 4, time.Second/3 + 1},
+		{"1000000000/s algorithm=leaky_bucket burst=1000", 1, 24 * time.Hour, 1001, time.Microsecond},
+	} {
+		var now clock
+		g := New(limiter(t, &now), nil, compiled(t, policy.Rule{Name: "r", Key: key(t, "ip"), Limit: limit(t, c.limit)}))
+		for n := 0; ; n++ {
+			v, asked := &Verdict{MaxDelay: c.delay}, call("GET", "/", "192.0.2.1", "")
+			asked.Cost = c.cost
+			if err := g.Decide(context.Background(), asked, v); err != nil {
+				t.Fatal(err)
+			}
+			if d := v.Bill.Decision; !d.Allowed {
+				if n != c.admitted || d.Reason != weir.Limited || d.RetryAfter.Round(time.Microsecond) != c.retry.Round(time.Microsecond) && d.RetryAfter != c.retry.Truncate(time.Microsecond)+time.Microsecond {
+					t.Errorf("%s at %d, held for %v at most: %d admitted, then %+v", c.limit, c.cost, c.delay, n, d)
+				}
+				break
+			} else if d.Delay > c.delay {
+				t.Errorf("%s: a delay of %v", c.limit, d.Delay)
+			}
+		}
+	}
+}
+
+// TestNoWaitOfMany: what costs more than one unit need not wait either while
+// nothing stands before it.
+func TestNoWaitOfMany(t *testing.T) {
+	var now clock
+	g := New(limiter(t, &now), nil, compiled(t, policy.Rule{Name: "r", Key: key(t, "ip"), Limit: limit(t, "1/s algorithm=leaky_bucket burst=5")}))
+	for _, want := range []bool{true, false} {
+		v, asked := &Verdict{NoWait: true}, call("GET", "/", "192.0.2.1", "")
+		asked.Cost = 3
+		if err := g.Decide(context.Background(), asked, v); err != nil {
+			t.Fatal(err)
+		}
+		if d := v.Bill.Decision; d.Allowed != want || d.Delay != 0 || !want && d.Reason != weir.Limited {
+			t.Errorf("%+v", d)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"sync"
+	"time"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/identity"
@@ -15,6 +16,9 @@ type Verdict struct {
 	// Set by the door before Decide.
 	Door   string // names the door, for observers
 	NoWait bool   // the door cannot hold a request: leaky buckets admit at no delay only
+	// MaxDelay is how long the door can hold a request: leaky buckets admit at no
+	// longer delay. 0 sets no bound.
+	MaxDelay time.Duration
 
 	// Written by Decide. Bill.Decision is the answer, also where nothing was
 	// charged; Bill.Each and Bill.Charges are parallel to Rules, and Bill.Note
@@ -97,7 +101,7 @@ func Get() *Verdict { return verdicts.Get().(*Verdict) }
 // Put gives v back to the pool. Nothing that it holds may be used afterwards.
 func Put(v *Verdict) {
 	v.reset()
-	v.Door, v.NoWait = "", false
+	v.Door, v.NoWait, v.MaxDelay = "", false, 0
 	verdicts.Put(v)
 }
 
