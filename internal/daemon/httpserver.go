@@ -33,8 +33,9 @@ const maxHeader = 64 << 10
 // From the first sign of the end each answer carries "Connection: close", while
 // the listener stays open for those who have not noticed yet; idle connections
 // are not closed under a client that may be writing its next request just then,
-// as SetKeepAlivesEnabled(false) would. Only Shutdown closes the listener. It
-// also waits for hijacked connections, which http.Server forgets.
+// as SetKeepAlivesEnabled(false) would. Shutdown waits for the first request of
+// those who have just connected, since http.Server drops what it has not begun to
+// answer, and for hijacked connections, which it forgets.
 type httpServer struct {
 	door    string
 	listen  *Listen
@@ -42,6 +43,7 @@ type httpServer struct {
 	config  atomic.Pointer[tls.Config] // nil for plain text
 	closing atomic.Bool
 	active  atomic.Int64 // handlers at work
+	new     newConns
 }
 
 func newHTTPServer(handler http.Handler, t Timeouts, log *slog.Logger, door string, l *Listen) (*httpServer, error) {
@@ -61,6 +63,8 @@ func newHTTPServer(handler http.Handler, t Timeouts, log *slog.Logger, door stri
 		WriteTimeout:      t.Answer,
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    maxHeader,
+		ConnContext:       s.new.add,
+		ConnState:         s.new.heed,
 		// OPTIONS * is a request like any other: the doors answer it, or pass it on.
 		DisableGeneralOptionsHandler: true,
 		Protocols:                    &protocols,
@@ -102,6 +106,7 @@ func (s *httpServer) wrap(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.active.Add(1)
 		defer s.active.Add(-1)
+		s.new.served(r.Context())
 		defer func() {
 			switch p := recover(); p {
 			case nil:
@@ -135,6 +140,7 @@ func (s *httpServer) Serve(listener net.Listener) error {
 
 // Shutdown implements Server. It cuts off what is left when ctx ends.
 func (s *httpServer) Shutdown(ctx context.Context) error {
+	s.new.wait(ctx)
 	if err := s.server.Shutdown(ctx); err != nil {
 		return errors.Join(err, s.server.Close())
 	}

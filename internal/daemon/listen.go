@@ -122,7 +122,7 @@ func isLoopback(hostport string) (bool, error) {
 
 // open opens the listener. TLS is the server's to add. trusted says which peers
 // are.
-func (l *Listen) open(door string, trusted func(net.Addr) bool) (net.Listener, error) {
+func (l *Listen) open(door string, trusted func(net.Addr) bool) (*doorListener, error) {
 	network, address := "tcp", l.Address
 	path, unix := l.unixPath()
 	if unix {
@@ -143,11 +143,12 @@ func (l *Listen) open(door string, trusted func(net.Addr) bool) (net.Listener, e
 			return nil, errors.Join(&ListenError{Door: door, Problem: "cannot listen", Err: err}, listener.Close())
 		}
 	}
-	listener = &capped{Listener: listener, room: make(chan struct{}, maxConnections)}
+	bottom := newBacklog(listener.(deadlined)) // TCP and unix listeners are
+	listener = &capped{Listener: bottom, room: make(chan struct{}, maxConnections)}
 	if l.ProxyProtocol {
 		listener = newAnnouncing(listener, trusted, announceWithin)
 	}
-	return listener, nil
+	return &doorListener{listener, bottom}, nil
 }
 
 // removeStale removes the socket that a process left behind when it died. A

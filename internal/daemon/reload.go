@@ -88,7 +88,10 @@ func fixed(was, is *policyfile.File) (names []string) {
 		{"key_prefix", was.KeyPrefix, is.KeyPrefix},
 		{"key_secret_file", was.KeySecretFile, is.KeySecretFile},
 		{"decision_timeout", was.DecisionTimeout, is.DecisionTimeout},
+		{"max_overshoot", was.MaxOvershoot, is.MaxOvershoot},
 		{"listen", was.Listen, is.Listen},
+		{"admin", was.Admin, is.Admin},
+		{"events", was.Events, is.Events},
 	} {
 		if !reflect.DeepEqual(s.was, s.is) {
 			names = append(names, s.name)

@@ -92,7 +92,7 @@ func Run(ctx context.Context, c Config) (err error) {
 // that waits for ctx ends only when clients have had their notice.
 func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{}) error {
 	servers := make([]Server, len(c.Doors))
-	listeners := make([]net.Listener, 0, len(c.Doors))
+	listeners := make([]*doorListener, 0, len(c.Doors))
 	addresses := make(map[string]net.Addr, len(c.Doors))
 	for i := range c.Doors {
 		d := &c.Doors[i]
@@ -125,6 +125,7 @@ func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{})
 	})
 	for i := range servers {
 		group.Add(func() error { return servers[i].Serve(listeners[i]) }, func(error) {
+			listeners[i].backlog.leave()
 			if err := servers[i].Shutdown(grace()); err != nil {
 				c.Log.Warn("requests were cut off", "door", c.Doors[i].Name, "error", err)
 			}
@@ -146,7 +147,7 @@ func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{})
 	return group.Run()
 }
 
-func closeAll(listeners []net.Listener) (err error) {
+func closeAll(listeners []*doorListener) (err error) {
 	for _, l := range listeners {
 		err = errors.Join(err, l.Close())
 	}

@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/policy/policyfile"
+)
+
+// TestReloadHeedsOrTells: a setting that a running daemon does not change is
+// told. A setting that is new in the file must be placed here.
+func TestReloadHeedsOrTells(t *testing.T) {
+	heeded := []string{"Name", "Version", "ClientIP", "APIKeys", "Tenants", "User", "Headers", "RetryJitter", "Denied", "Policy"}
+	changed := map[string]func(*policyfile.File){
+		"Store":           func(f *policyfile.File) { f.Store.Connections++ },
+		"KeyPrefix":       func(f *policyfile.File) { f.KeyPrefix = "other" },
+		"KeySecretFile":   func(f *policyfile.File) { f.KeySecretFile = "other" },
+		"DecisionTimeout": func(f *policyfile.File) { f.DecisionTimeout++ },
+		"MaxOvershoot":    func(f *policyfile.File) { f.MaxOvershoot++ },
+		"Listen":          func(f *policyfile.File) { f.Listen.HTTP.Auth = "none" },
+		"Admin":           func(f *policyfile.File) { f.Admin.OpenMetrics = true },
+		"Events":          func(f *policyfile.File) { f.Events.Admitted++ },
+	}
+	for field := range reflect.TypeFor[policyfile.File]().Fields() {
+		if !field.IsExported() || slices.Contains(heeded, field.Name) {
+			continue
+		}
+		change, known := changed[field.Name]
+		if !known {
+			t.Errorf("nobody says what a reload does about %s", field.Name)
+			continue
+		}
+		is := policyfile.File{}
+		change(&is)
+		names := fixed(&policyfile.File{}, &is)
+		if len(names) != 1 || strings.ReplaceAll(names[0], "_", "") != strings.ToLower(field.Name) {
+			t.Errorf("a change of %s is told as %q", field.Name, names)
+		}
+	}
+	if names := fixed(&policyfile.File{}, &policyfile.File{}); len(names) != 0 {
+		t.Errorf("nothing changed, told are %q", names)
+	}
+}
