@@ -4,15 +4,14 @@ import { code, el, id, put, shown } from "./text.js";
 
 export async function open() {
   try {
-    const policy = await get("/v1/policy");
-    show(policy);
+    show(await get("/v1/policy"));
   } catch (error) {
     put(id("policy-note"), shown(error.message));
   }
 }
 
 function show(policy) {
-  put(id("policy-note"), policy.rules.length ? "" : "No rules are in force. Takes are answered by the limits they name.");
+  if (!policy.rules.length) put(id("policy-note"), "No rules are in force. Takes are answered by the limits they name.");
   id("policy").tBodies[0].replaceChildren(...policy.rules.map(row));
   const choice = id("act").elements.rule;
   const chosen = choice.value;
@@ -20,23 +19,49 @@ function show(policy) {
   if (policy.rules.some((rule) => rule.name === chosen)) choice.value = chosen;
 }
 
-function row(rule) {
-  const shadow = rule.mode === "shadow";
-  const button = el("button", { type: "button", role: "switch", "aria-checked": String(shadow), "aria-label": `shadow mode of ${shown(rule.name)}` }, shadow ? "Enforce again" : "To shadow");
-  button.addEventListener("click", () => turn(rule, shadow ? "enforce" : "shadow", button));
-  const until = rule.mode_until_ms ? ` until ${new Date(rule.mode_until_ms).toLocaleTimeString()}` : "";
-  return el("tr", {}, el("th", { scope: "row" }, code(rule.name)), el("td", {}, code(rule.limit)), el("td", {}, code(rule.key.join(" "))),
-    el("td", {}, code(rule.match || "everything")), el("td", {}, rule.mode + until), el("td", {}, button));
+// words spells conditions as people would.
+function words(conditions) {
+  if (!conditions) return "";
+  const { headers, ...lists } = conditions;
+  const parts = Object.values(lists).map((list) => list.join(" "));
+  for (const [name, values] of Object.entries(headers || {})) parts.push(values.length ? `${name}: ${values.join("|")}` : name);
+  return parts.join(", ");
 }
 
-async function turn(rule, mode, button) {
-  button.disabled = true;
+function matches(rule) {
+  const not = words(rule.not);
+  return (words(rule.match) || "everything") + (not ? `, but not ${not}` : "");
+}
+
+function limits(rule) {
+  const all = rule.limit ? [rule.limit] : [];
+  for (const [plan, limit] of Object.entries(rule.plans || {})) all.push(`${plan}: ${limit}`);
+  if (rule.try) all.push(`try: ${rule.try}`);
+  return all.flatMap((text, i) => (i ? [el("br"), code(text)] : [code(text)]));
+}
+
+function row(rule) {
+  const shadow = rule.mode === "shadow";
+  const button = el("button", { type: "button", role: "switch", "aria-checked": String(shadow), "aria-label": `shadow mode of ${shown(rule.name)}` },
+    shadow ? "Enforce" : "To shadow");
+  button.addEventListener("click", () => turn(rule, shadow ? "enforce" : "shadow"));
+  const until = rule.until_ms ? ` until ${new Date(rule.until_ms).toLocaleTimeString("en", { hour12: false })}` : "";
+  return el("tr", { "data-rule": rule.name }, el("th", { scope: "row" }, code(rule.name)), el("td", {}, ...limits(rule)),
+    el("td", {}, code(rule.key.join(" "))), el("td", {}, code(matches(rule))), el("td", {}, rule.mode + until), el("td", {}, button));
+}
+
+// turn switches a rule for a time, or ends the switch that stands.
+async function turn(rule, mode) {
+  const back = rule.file_mode === mode;
+  let said;
   try {
-    await post("/v1/mode", { rule: rule.name, mode, for: id("mode-for").value });
-    await open();
-    put(id("policy-note"), `${shown(rule.name)} is in ${mode} mode; it goes back by itself.`);
+    const answer = await post("/v1/mode", { rule: rule.name, mode, for: back ? "0s" : id("mode-for").value, by: "dashboard" });
+    said = `${shown(rule.name)} is in ${mode} mode` + (back ? " again." : ", until it goes back by itself.") + (answer.everywhere ? "" : " This holds for this instance alone.");
   } catch (error) {
-    put(id("policy-note"), shown(error.message));
+    said = shown(error.message);
   }
-  button.disabled = false;
+  await open();
+  put(id("policy-note"), said);
+  // The table is made anew; the focus stays where it was.
+  for (const r of id("policy").tBodies[0].rows) if (r.dataset.rule === rule.name) r.querySelector("button").focus();
 }

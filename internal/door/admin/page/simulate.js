@@ -125,6 +125,8 @@ async function draw() {
   }
 }
 
+const times = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
 const nameOf = (row) => (row.case ? `${row.case} (${row.algorithm})` : row.algorithm);
 
 function pictures(preset, rows) {
@@ -133,7 +135,8 @@ function pictures(preset, rows) {
   id("sim-figures").tBodies[0].replaceChildren(
     ...rows.map((row) =>
       el("tr", { class: row.algorithm === algorithm && !row.case ? "chosen" : null }, el("th", { scope: "row" }, nameOf(row)),
-        ...[row.offered, row.admitted, row.worst_2s, row.worst_window].map((n) => el("td", { class: "n" }, count(n)))),
+        ...[row.offered, row.admitted, row.worst_2s, row.worst_window].map((n) => el("td", { class: "n" }, count(n))),
+        el("td", { class: "n" }, times.format(row.worst_window / Number(form()["limit-exact"].value)) + "×")),
     ),
   );
   const shownRows = algorithm ? rows.filter((row) => row.algorithm === algorithm && !row.case) : rows;
