@@ -2,6 +2,7 @@ package rls
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,4 +74,26 @@ func descriptor(entries ...string) *ratelimitv3.RateLimitDescriptor {
 		d.Entries = append(d.Entries, &ratelimitv3.RateLimitDescriptor_Entry{Key: entries[i], Value: entries[i+1]})
 	}
 	return d
+}
+
+// described makes descriptors of texts such as "key=value key=value".
+func described(texts []string) (out []*ratelimitv3.RateLimitDescriptor) {
+	for _, text := range texts {
+		var entries []string
+		for _, e := range strings.Fields(text) {
+			key, value, _ := strings.Cut(e, "=")
+			entries = append(entries, key, value)
+		}
+		out = append(out, descriptor(entries...))
+	}
+	return out
+}
+
+// refused returns why a file is refused, or nothing.
+func refused(file string) string {
+	_, err := rlsconfig.Parse(rlsconfig.Options{}, "f.yaml", file)
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

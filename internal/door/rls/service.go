@@ -49,7 +49,7 @@ type Service struct {
 // inForce is what one answer is made by.
 type inForce struct {
 	config *rlsconfig.Config
-	print  [32]byte // of the files, from before they were read
+	print  [32]byte                    // of the files, from before they were read
 	static map[*rlsconfig.Rule]*Counts // of rules whose metric has one name
 }
 
