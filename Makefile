@@ -1,6 +1,6 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak bench race mainjob verify faults swaps caddy demo cover cold-build docs algorithms clean
+.PHONY: help test lint fuzz soak bench race mainjob verify faults linear swaps caddy demo cover cold-build docs algorithms clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
@@ -41,6 +41,9 @@ caddy: ## what a real Caddy serves for each spelling of a path, against the reco
 
 faults: ## every fault as long as it is said to last, on real servers, under 2,000 checks a second
 	WEIR_FAULTS=long go test -count 1 -timeout 60m -v -run 'TestSingle|TestSentinel|TestCluster|TestShare' ./internal/faults
+
+linear: ## 500 histories of 8 clients through faults, each explained by the algorithms one step after the other
+	WEIR_HISTORIES=500 go test -count 1 -timeout 60m -v -run TestLinear ./internal/faults
 
 demo: ## API, proxy, policy and three callers in one terminal
 	go run ./cmd/weir demo
