@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -43,9 +42,11 @@ func (k *keyer) group(c *weir.Charge) uint16 {
 	if g == "" {
 		g = c.Key
 	}
-	h := fnv.New32a()
-	h.Write([]byte(g))
-	return uint16(h.Sum32() % groups)
+	h := uint32(2166136261) // FNV-1a, written out: the library's is ten times the price
+	for i := range len(g) {
+		h = (h ^ uint32(g[i])) * 16777619
+	}
+	return uint16(h % groups)
 }
 
 // balance returns the key of the balance that c falls on.

@@ -25,7 +25,7 @@ func TestTheUsualWayIsTheGeneralWay(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	server := testredis.Start(t)
 	asItIs := composeScripts(true, false).take
-	const usual = "local reply = not strange and usual_flight()"
+	const usual = "local reply = usual_flight()"
 	general := strings.Replace(asItIs.text, usual, "local reply = false", 1)
 	counting := strings.Replace(asItIs.text, "if reply then return", "if reply then redis.call('INCR', 'usual') return", 1)
 	if general == asItIs.text || counting == asItIs.text {
@@ -169,6 +169,30 @@ func (w *way) forget(t *testing.T) {
 	for name := range w.states(t) {
 		if err := w.client.Do(t.Context(), w.client.B().Del().Key(name).Build()).Error(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestAKeyOfAnotherTypeIsNoNewBalance: MGET says nil of a list, as of a key that
+// is not there. Alone in a flight of new balances, it is still left as it is.
+func TestAKeyOfAnotherTypeIsNoNewBalance(t *testing.T) {
+	server := testredis.Start(t)
+	w := newWay(t, server.Addr, 0, composeScripts(true, false).take.text)
+	limit := weir.PerMinute(10)
+	charges := []weir.Charge{limit.Charge("new"), limit.Charge("list")}
+	stored := (&keyer{prefix: "weir"}).balance(&charges[1])
+	if err := w.client.Do(t.Context(), w.client.B().Rpush().Key(stored).Element("x").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	for _, bills := range [][]*weir.Bill{
+		{{Charges: charges[1:]}},
+		{{Charges: charges[:1]}, {Charges: charges[1:]}},
+		{{Charges: charges}},
+	} {
+		w.fly(t, bills, 1_800_000_000_000_000)
+		kind, err := w.client.Do(t.Context(), w.client.B().Type().Key(stored).Build()).ToString()
+		if err != nil || kind != "list" {
+			t.Errorf("a list was overwritten: it is a %s now (%v)", kind, err)
 		}
 	}
 }

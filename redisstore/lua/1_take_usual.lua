@@ -31,39 +31,60 @@ local args = cmsgpack.unpack(ARGV[1])
 local which = ARGV[2] ~= '' and cmsgpack.unpack(ARGV[2])
 if args[1] > 0 and now > args[1] then return cmsgpack.pack({now, 'STALE'}) end
 
+local keys = KEYS
 local unpack_, pack, byte, floor = struct.unpack, struct.pack, string.byte, math.floor
 local BUCKET = '>c1I7I4I7I4I4I7' -- 3_state.lua says what stands in it
 
-local found = #KEYS > 0 and redis.call('MGET', unpack(KEYS)) or {}
-local missing = {}
-for i = 1, #KEYS do
-  if not found[i] then missing[#missing + 1] = KEYS[i] end
-end
--- MGET says nil of a key that is no string, too: then the general way asks which.
-local strange = #missing > 0 and redis.call('EXISTS', unpack(missing)) > 0
+local found = #keys > 0 and redis.call('MGET', unpack(keys)) or {}
 
 local function usual_flight()
-  local call = redis.call
   local reply, r = {now, false}, 2
   local p, balance = 2, 0 -- next argument, last balance
-  -- By key: the state once it was opened, the quota it is charged under, and
-  -- whether it is to be written.
-  local fulls, phases, stamps, ns, caps, charged = {}, {}, {}, {}, {}, {}
+  local packed, ttls = {}, {} -- by key: what to write, and for how long if that changes
+  local missing = {}
+  -- By key, only where it may be asked about again: the state after what was
+  -- decided, its stamp and quota, and whether it was debited. Elsewhere packed is
+  -- all that is kept: what a table costs is felt at a quarter of a million keys a
+  -- second.
+  local fulls, phases, stamps, ns, caps, taken = {}, {}, {}, {}, {}, {}
 
-  -- open makes the state of key i one under n and cap. It returns false if that
-  -- is not its quota, or if it is not a usual state.
+  -- open reads the state of key i under the quota of n and cap: from when it is
+  -- full, and its stamp. It returns nothing if that is not its quota, or if it is
+  -- no usual state.
   local function open(i, n, cap)
-    local full, phase, stamp = now, 0, 0
     local value = found[i]
-    if value then
-      if #value ~= 34 or byte(value) ~= 98 then return false end
-      local at, n_, cap_
-      full, phase, at, n_, cap_, stamp = unpack_('>I7I4I7I4I4I7', value, 2)
-      if n_ ~= n or cap_ ~= cap or at > now or stamp <= now then return false end
-      if full < now or full == now and phase == 0 then full, phase = now, 0 end
+    if not value then
+      missing[#missing + 1] = keys[i]
+      return now, 0, 0
     end
+    if #value ~= 34 or byte(value) ~= 98 then return end
+    local full, phase, at, n_, cap_, stamp = unpack_('>I7I4I7I4I4I7', value, 2)
+    if n_ ~= n or cap_ ~= cap or at > now or stamp <= now then return end
+    if full < now or full == now and phase == 0 then full, phase = now, 0 end
+    return full, phase, stamp
+  end
+
+  -- reopen is open for a key that may have been asked about before.
+  local function reopen(i, n, cap)
+    local full = fulls[i]
+    if full then
+      if ns[i] ~= n or caps[i] ~= cap then return end
+      return full, phases[i], stamps[i]
+    end
+    local phase, stamp
+    full, phase, stamp = open(i, n, cap)
     fulls[i], phases[i], stamps[i], ns[i], caps[i] = full, phase, stamp, n, cap
-    return true
+    return full, phase, stamp
+  end
+
+  -- seal says what is to be written for key i.
+  local function seal(i, full, phase, n, cap, stamp)
+    if stamp <= full then
+      local left = full + 1 - now
+      left = left + floor(left / 4) + 10000000
+      stamp, ttls[i] = now + left, floor((left + 999) / 1000)
+    end
+    packed[i] = pack(BUCKET, 'b', full, phase, now, n, cap, stamp)
   end
 
   while args[p] > 0 do -- runs
@@ -75,44 +96,41 @@ local function usual_flight()
     p = p + 13
     local next_merged = merged > 0 and args[p]
     if cost == 0 then take = false end
+    local look = which and reopen or open
     for k = 1, count do
       balance = balance + 1
       local i = which and which[balance] or balance
-      local full = fulls[i]
-      if full then
-        if ns[i] ~= n or caps[i] ~= cap then return false end
-      else
-        if not open(i, n, cap) then return false end
-        full = fulls[i]
-      end
-      local phase = phases[i]
+      local full, phase, stamp = look(i, n, cap)
+      if not full then return false end
       local us, left = full - now - room_us, phase - room_phase
-      local fits = us < -1 or us == -1 and left <= n or us == 0 and left <= 0
-      local flags = fits and 1 or 0
-      if fits and take then
-        flags = 3
+      local flags = (us < -1 or us == -1 and left <= n or us == 0 and left <= 0) and 1 or 0
+      local debited = 0
+      if flags == 1 and take then
+        flags, debited = 3, 1
         full, phase = full + cost_us, phase + cost_phase
         if phase >= n then full, phase = full + 1, phase - n end
-        charged[i] = true
       end
       if k == next_merged then
-        local debited = flags == 3 and 1 or 0
-        if debited == 1 then
-          for _ = 2, args[p + 1] do
-            us, left = full - now - room_us, phase - room_phase
-            if not (us < -1 or us == -1 and left <= n or us == 0 and left <= 0) then break end
-            debited, full, phase = debited + 1, full + cost_us, phase + cost_phase
-            if phase >= n then full, phase = full + 1, phase - n end
-          end
+        for _ = 2, debited == 1 and args[p + 1] or 0 do
+          us, left = full - now - room_us, phase - room_phase
+          if not (us < -1 or us == -1 and left <= n or us == 0 and left <= 0) then break end
+          debited, full, phase = debited + 1, full + cost_us, phase + cost_phase
+          if phase >= n then full, phase = full + 1, phase - n end
         end
         p, merged = p + 2, merged - 1
         next_merged = merged > 0 and args[p]
         r = r + 1
         reply[r] = debited
       end
-      fulls[i], phases[i] = full, phase
       reply[r + 1], reply[r + 2], reply[r + 3] = flags, full, phase
       r = r + 3
+      if debited > 0 then
+        if which then
+          fulls[i], phases[i], taken[i] = full, phase, true
+        else
+          seal(i, full, phase, n, cap, stamp)
+        end
+      end
     end
   end
   p = p + 1
@@ -125,14 +143,10 @@ local function usual_flight()
     for c = 1, count do
       local kind, n, cost, cap = args[p + 1], args[p + 2], args[p + 4], args[p + 5]
       if args[p] ~= 0 or (kind ~= 1 and kind ~= 5) or n == 0 or cost < 0 then return false end
-      local i = which and which[first + c] or first + c
-      if fulls[i] then
-        if ns[i] ~= n or caps[i] ~= cap then return false end
-      elseif not open(i, n, cap) then
-        return false
-      end
-      local us = fulls[i] - now - args[p + 8] + args[p + 6] - wait
-      local left = phases[i] - args[p + 9] + args[p + 7]
+      local full, phase = reopen(which and which[first + c] or first + c, n, cap)
+      if not full then return false end
+      local us = full - now - args[p + 8] + args[p + 6] - wait
+      local left = phase - args[p + 9] + args[p + 7]
       local fits = us < -1 or us == -1 and left <= n or us == 0 and left <= 0
       if not fits and cost ~= 0 then admitted = false end
       reply[r + 3 * c - 1] = fits and 1 or 0
@@ -144,7 +158,7 @@ local function usual_flight()
       if take and admitted and args[at + 4] > 0 then
         local full, phase = fulls[i] + args[at + 6], phases[i] + args[at + 7]
         if phase >= ns[i] then full, phase = full + 1, phase - ns[i] end
-        fulls[i], phases[i], charged[i] = full, phase, true
+        fulls[i], phases[i], taken[i] = full, phase, true
         reply[r + 3 * c - 1] = 3
       end
       reply[r + 3 * c], reply[r + 3 * c + 1] = fulls[i], phases[i]
@@ -152,27 +166,30 @@ local function usual_flight()
     balance, r = first + count, r + 1 + 3 * count
   end
 
+  -- MGET says nil of a key that is no string, too: the general way asks which.
+  if #missing > 0 and redis.call('EXISTS', unpack(missing)) > 0 then return false end
+
   -- Each changed key is written once. SETRANGE leaves the time to live as it is
   -- and answers with a number, where SET makes a table: a sixth less in all. The
   -- state is as long as the one it replaces, which was read in this call.
-  local function write(i)
-    local full, stamp = fulls[i], stamps[i]
-    if stamp > full then
-      call('SETRANGE', KEYS[i], '0', pack(BUCKET, 'b', full, phases[i], now, ns[i], caps[i], stamp))
-      return
+  for i in pairs(taken) do seal(i, fulls[i], phases[i], ns[i], caps[i], stamps[i]) end
+  local call = redis.call
+  local function write(i, value)
+    if ttls[i] then
+      call('SET', keys[i], value, 'PX', ttls[i])
+    else
+      call('SETRANGE', keys[i], '0', value)
     end
-    local left = full + 1 - now
-    left = left + floor(left / 4) + 10000000
-    call('SET', KEYS[i], pack(BUCKET, 'b', full, phases[i], now, ns[i], caps[i], now + left), 'PX', floor((left + 999) / 1000))
   end
   local tried = false
-  for i = 1, #KEYS do
-    if charged[i] and tried then
-      write(i)
-    elseif charged[i] then
+  for i = 1, #keys do
+    local value = packed[i]
+    if value and tried then
+      write(i, value)
+    elseif value then
       -- Redis refuses the first write or none: then nothing was written.
       tried = true
-      local ok, err = pcall(write, i)
+      local ok, err = pcall(write, i, value)
       if not ok then
         reply[2] = type(err) == 'table' and err.err or tostring(err)
         break
@@ -182,5 +199,5 @@ local function usual_flight()
   return reply
 end
 
-local reply = not strange and usual_flight()
+local reply = usual_flight()
 if reply then return cmsgpack.pack(reply) end
