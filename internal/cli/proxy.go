@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +19,8 @@ import (
 
 func newProxy() *cobra.Command {
 	e, l := &engine{}, &listenFlags{}
-	var upstream, limit string
-	var key, trusted []string
+	var limit string
+	var upstreams, key, trusted, attrs []string
 	proxyProtocol := false
 	o := proxy.Options{}
 	cmd := &cobra.Command{
@@ -32,11 +33,10 @@ admitted. The listener serves nothing of its own.`,
   weir proxy --upstream http://127.0.0.1:3000 -c weir.yaml --listen :8000`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u, err := upstreamURL(upstream)
+			err := upstreamsOf(&o, upstreams, attrs)
 			if err != nil {
 				return err
 			}
-			o.Upstream = u
 			if (limit == "") == (e.file == "") {
 				return misuse("weir proxy --upstream URL --limit 100/min --key ip", "either --limit or a policy file (-c) says what is admitted")
 			}
@@ -63,7 +63,8 @@ admitted. The listener serves nothing of its own.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&upstream, "upstream", "", "where admitted requests go, such as http://127.0.0.1:3000")
+	f.StringSliceVar(&upstreams, "upstream", nil, "where admitted requests go, such as http://127.0.0.1:3000; h2c://… for HTTP/2 without TLS; may be repeated")
+	f.StringVar(&o.HealthPath, "upstream-health", "", "a path of every upstream; one where it fails gets no requests while others do")
 	f.StringVar(&limit, "limit", "", "one limit for everything, such as 100/min")
 	f.StringSliceVar(&key, "key", []string{"ip"}, "with --limit: what callers are told apart by, such as ip,route")
 	f.StringSliceVar(&trusted, "trusted-proxies", nil, "with --limit: networks whose X-Forwarded-For, or PROXY header, is believed")
@@ -71,22 +72,41 @@ admitted. The listener serves nothing of its own.`,
 	f.BoolVar(&proxyProtocol, "proxy-protocol", false, "trusted peers announce their clients by a PROXY header, and must; others must not")
 	f.BoolVar(&o.OwnHost, "upstream-host", false, "send the upstream's host name instead of the client's")
 	f.DurationVar(&o.AnswerWithin, "upstream-timeout", time.Minute, "how long the upstream may take to begin its answer")
+	f.StringArrayVar(&attrs, "attr", nil, "read attr:NAME from the first 8 KiB of bodies: NAME=form:FIELD or NAME=json:FIELD; may be repeated")
+	f.DurationVar(&o.MaxWait, "max-wait", 30*time.Second, "how long a leaky bucket may hold a request back")
 	f.IntVar(&o.MaxWaiting, "max-waiting", 1000, "how many requests leaky buckets may hold back at a time")
 	l.certificates(f)
 	e.flags(f)
 	return cmd
 }
 
-func upstreamURL(s string) (*url.URL, error) {
+// upstreamsOf reads what requests are passed on to, and what is read of them.
+func upstreamsOf(o *proxy.Options, upstreams, attrs []string) error {
 	const hint = "weir proxy --upstream http://127.0.0.1:3000 --limit 100/min"
-	if s == "" {
-		return nil, misuse(hint, "--upstream is missing")
+	if len(upstreams) == 0 {
+		return misuse(hint, "--upstream is missing")
 	}
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return nil, misuse(hint, "--upstream must be http://HOST[:PORT][/PATH] or https://…")
+	for _, s := range upstreams {
+		u, err := url.Parse(s)
+		if err != nil {
+			return misuse(hint, "--upstream %q is no URL", s)
+		}
+		o.Upstreams = append(o.Upstreams, u)
 	}
-	return u, nil
+	if err := proxy.CheckUpstreams(o.Upstreams); err != nil {
+		return misuse(hint, "--upstream: %w", err)
+	}
+	if o.HealthPath != "" && !strings.HasPrefix(o.HealthPath, "/") {
+		return misuse("weir proxy --upstream-health /healthz …", "--upstream-health: %q does not begin with /", o.HealthPath)
+	}
+	for _, s := range attrs {
+		a, err := proxy.ParseBodyAttr(s)
+		if err != nil {
+			return misuse("", "--attr %q: %w", s, err)
+		}
+		o.Attrs = append(o.Attrs, a)
+	}
+	return nil
 }
 
 // oneRule returns the policy of one limit for everything.

@@ -149,7 +149,7 @@ func TestAnnouncedIsLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := Proxy(Listen{Address: "127.0.0.1:0", ProxyProtocol: true}, proxy.Options{Upstream: to, MaxWaiting: 1, AnswerWithin: patience})
+	door := Proxy(Listen{Address: "127.0.0.1:0", ProxyProtocol: true}, proxy.Options{Upstreams: []*url.URL{to}, MaxWaiting: 1, AnswerWithin: patience})
 	door.Name = "http"
 	d := begin(t, Config{File: file, Doors: []Door{door}})
 	status := func(from, before string) string {

@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		File: policy, Watch: true,
 		Doors: []daemon.Door{
 			daemon.HTTP(daemon.Listen{Address: "127.0.0.1:8080", OrAny: true}),
-			daemon.Proxy(daemon.Listen{Address: "127.0.0.1:8000", OrAny: true}, proxy.Options{Upstream: upstream}),
+			daemon.Proxy(daemon.Listen{Address: "127.0.0.1:8000", OrAny: true}, proxy.Options{Upstreams: []*url.URL{upstream}}),
 		},
 		Log:      slog.New(slog.DiscardHandler),
 		Grace:    time.Second,

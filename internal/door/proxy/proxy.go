@@ -22,10 +22,15 @@ import (
 
 // Options is what the proxy stands between.
 type Options struct {
-	Gate     *gate.Gate
-	Limiter  *weir.Limiter          // for refunds to requests that gave up waiting
-	Format   func() *headers.Format // of the policy in force
-	Upstream *url.URL               // http or https
+	Gate    *gate.Gate
+	Limiter *weir.Limiter          // for refunds to requests that gave up waiting
+	Format  func() *headers.Format // of the policy in force
+	// Upstreams share the requests: http, https, or h2c for HTTP/2 in plain text,
+	// which takes no websockets. All have one path. See CheckUpstreams.
+	Upstreams []*url.URL
+	// HealthPath is asked of each upstream; one where it fails gets no requests
+	// while others do. Empty asks nothing.
+	HealthPath string
 	// OwnHost sends the upstream's host name instead of the client's.
 	OwnHost bool
 	// AnswerWithin bounds the wait for the head of the upstream's answer; the
@@ -34,6 +39,11 @@ type Options struct {
 	// MaxWaiting bounds how many requests a leaky bucket holds back here at a
 	// time; those over it are answered at once. 0 is 1,000.
 	MaxWaiting int
+	// MaxWait bounds how long a leaky bucket holds a request; one that would wait
+	// longer is denied, and nothing charged. 0 is 30 seconds.
+	MaxWait time.Duration
+	// Attrs are the attributes that are read from bodies; see BodyAttr.
+	Attrs []BodyAttr
 	// Identity returns the headers that say who a client is, beyond the usual
 	// ones. They pass from trusted peers alone.
 	Identity func() []string
@@ -45,7 +55,8 @@ type proxy struct {
 	upstream *httputil.ReverseProxy
 }
 
-// New returns the proxy. It is safe for concurrent use.
+// New returns the proxy of upstreams that CheckUpstreams has found right. It is
+// safe for concurrent use.
 func New(o Options) http.Handler {
 	if o.AnswerWithin <= 0 {
 		o.AnswerWithin = time.Minute
@@ -53,12 +64,15 @@ func New(o Options) http.Handler {
 	if o.MaxWaiting <= 0 {
 		o.MaxWaiting = 1000
 	}
+	if o.MaxWait <= 0 {
+		o.MaxWait = 30 * time.Second
+	}
 	p := &proxy{Options: o, queue: queue{most: int64(o.MaxWaiting)}}
 	p.upstream = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		ModifyResponse: addFields,
 		ErrorHandler:   answerFailure,
-		Transport:      transport(o.AnswerWithin),
+		Transport:      newUpstreams(&o),
 		FlushInterval:  -1, // what the upstream has written, the client gets
 		BufferPool:     newBuffers(),
 	}
@@ -89,12 +103,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit returns what goes on with an admitted request, or answers it.
 func (p *proxy) admit(w http.ResponseWriter, r *http.Request) *passed {
+	call := identity.CallOf(r)
+	call.Attrs = readAttrs(w, r, p.Attrs)
 	v := gate.Get()
 	defer gate.Put(v)
-	v.Door = "proxy"
 	held := p.queue.enter()
-	v.NoWait = !held
-	call := identity.CallOf(r)
+	v.Door, v.NoWait, v.MaxDelay = "proxy", !held, p.MaxWait
 	if err := p.Gate.Decide(r.Context(), &call, v); err != nil {
 		p.queue.leave(held)
 		refuse(w, err)
@@ -147,11 +161,13 @@ func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
 	api.Refuse(w, p)
 }
 
-// transport returns the way to the upstream.
-func transport(within time.Duration) *http.Transport {
+// transport returns a way to upstreams; with prior knowledge it speaks HTTP/2
+// without TLS.
+func transport(within time.Duration, prior bool) *http.Transport {
 	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
+	protocols.SetHTTP1(!prior)
+	protocols.SetHTTP2(!prior)
+	protocols.SetUnencryptedHTTP2(prior)
 	return &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   5 * time.Second,

@@ -31,6 +31,8 @@ type settings struct {
 	limit   string
 	trusted string // CIDR of trusted proxies
 	options Options
+	more    []string       // further upstreams
+	policy  *policy.Policy // in place of limit
 }
 
 func newBench(t *testing.T, s settings, upstream http.HandlerFunc) *bench {
@@ -80,14 +82,28 @@ func newBenchAt(t *testing.T, s settings, upstream string) *bench {
 		t.Fatal(err)
 	}
 	o := s.options
-	o.Gate, o.Limiter = gate.New(l, resolver, perIP(t, s.limit)), l
+	if s.policy == nil {
+		s.policy = perIP(t, s.limit)
+	}
+	o.Gate, o.Limiter = gate.New(l, resolver, s.policy), l
 	o.Format = func() *headers.Format { return format }
 	o.Identity = func() []string { return []string{"X-User"} }
-	if o.Upstream, err = url.Parse(upstream); err != nil {
+	for _, s := range append([]string{upstream}, s.more...) {
+		to, err := url.Parse(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Upstreams = append(o.Upstreams, to)
+	}
+	if err := CheckUpstreams(o.Upstreams); err != nil {
 		t.Fatal(err)
 	}
 	door := New(o).(*proxy)
-	front := httptest.NewServer(door)
+	front := httptest.NewUnstartedServer(door)
+	front.Config.Protocols = new(http.Protocols)
+	front.Config.Protocols.SetHTTP1(true)
+	front.Config.Protocols.SetUnencryptedHTTP2(true)
+	front.Start()
 	t.Cleanup(func() { front.Close(); _ = l.Close() })
 	return &bench{front.URL, door}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ func newQueued(t *testing.T, most int) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{MaxWaiting: most, Limiter: l, Format: func() *headers.Format { return format }}
+	o := Options{Upstreams: []*url.URL{{Scheme: "http", Host: "unused"}}, MaxWaiting: most, Limiter: l, Format: func() *headers.Format { return format }}
 	o.Gate = gate.New(l, nil, perIP(t, "1/s burst=3 algorithm=leaky_bucket"))
 	return New(o).(*proxy)
 }

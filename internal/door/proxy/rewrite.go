@@ -21,7 +21,7 @@ func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 	// ReverseProxy drops what it cannot parse of a query; the upstream is to see
 	// what the client wrote, and the policy has read the same text.
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
-	pr.SetURL(p.Upstream)
+	pr.SetURL(p.Upstreams[0]) // the path; who gets the request is decided when it is sent
 	// The trailers of a request are known when its body has been read. They are
 	// filled into the map of the incoming one.
 	pr.Out.Trailer = pr.In.Trailer
