@@ -119,10 +119,7 @@ func loadRun(name string, o replay.Options) (*replay.Run, *policyfile.File, erro
 	if err != nil {
 		return nil, nil, misuse("", "%w", err)
 	}
-	r, err := identity.NewResolver(identity.Config{
-		ClientIP: f.ClientIP, Tenants: f.Tenants,
-		APIKeys: identity.APIKeys{Header: f.APIKeys.Header, Keys: f.APIKeys.Keys},
-	})
+	r, err := identity.NewResolver(f.Identity())
 	if err != nil {
 		return nil, nil, misuse("", "%s: %w", name, err)
 	}

@@ -14,12 +14,14 @@ import (
 func newPolicy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Check, begin and describe policy files",
+		Short: "Check, test, compare, begin and describe policy files",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  runNothing,
 	}
 	cmd.AddCommand(
 		newPolicyCheck(),
+		newPolicyTest(),
+		newPolicyDiff(),
 		newPolicyDocs(),
 		newPrinter("init", "Print a commented sample policy that shows every setting", policyfile.Sample),
 		newPrinter("schema", "Print the JSON Schema of the policy file, for editors", policyfile.Schema),

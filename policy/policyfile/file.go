@@ -38,6 +38,8 @@ type File struct {
 	// beginning of a SHA-256, in hexadecimal.
 	Version string
 
+	Tests []Test
+
 	source policy.Options
 	marks  map[string]mark
 	read   []string // the files this was made of

@@ -82,6 +82,7 @@ func (r *reader) compile(f *File) {
 	}
 	f.Policy = p
 	r.checkAnnounced(f)
+	r.checkTests(f)
 	config := identity.Config{
 		ClientIP: f.ClientIP, Tenants: f.Tenants,
 		APIKeys: identity.APIKeys{Header: f.APIKeys.Header, Keys: f.APIKeys.Keys},

@@ -50,6 +50,7 @@ func (r *reader) fields(f *File) []field {
 			f.source.RejectAmbiguous = !isNull(n) && r.word(n, path, "charge", "reject") == "reject"
 		}},
 		{"limits", func(n *node, path string) { r.limits(n, path, f) }},
+		{"tests", func(n *node, path string) { r.tests(n, path, f) }},
 	}
 }
 
