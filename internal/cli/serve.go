@@ -155,6 +155,7 @@ func (l *listenFlags) listen(f *pflag.FlagSet, door string, file *policyfile.Lis
 
 func newServe() *cobra.Command {
 	e, l, a, g := &engine{}, &listenFlags{}, &adminFlags{}, &rlsFlags{}
+	drills := false
 	cmd := &cobra.Command{
 		Use:   "serve [-c FILE]",
 		Short: "Run the daemon",
@@ -201,6 +202,7 @@ other --rls flags are what that server takes from its environment.`,
 			if err := g.config(cmd.Flags(), l, &c); err != nil {
 				return err
 			}
+			c.Store.Drills = drills
 			return e.run(cmd.Context(), c)
 		},
 	}
@@ -209,5 +211,6 @@ other --rls flags are what that server takes from its environment.`,
 	l.access(cmd.Flags())
 	a.flags(cmd.Flags())
 	g.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&drills, "allow-drills", false, "let weir drill make the store fail on purpose, for a while")
 	return cmd
 }

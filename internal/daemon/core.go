@@ -39,6 +39,7 @@ type Core struct {
 	watch         *redisstore.Watch      // of a shared store, or nil
 	probe         *weir.Limiter          // the store itself, without layers and unobserved
 	modes         *modes
+	drills        *drills // nil where they are not allowed
 	draining      atomic.Bool
 	policyFault   atomic.Pointer[string] // what the last reload said, or nil
 
@@ -66,6 +67,11 @@ func (o observers) Observe(ctx context.Context, e weir.Event) {
 // openCore opens the store and puts r in force.
 func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logger) (*Core, error) {
 	s.Notify = func(h redisstore.Health) { tellHealth(log, h) }
+	var drilling *drills
+	if s.Drills && s.shared() {
+		drilling = &drills{log: log}
+		s.through = drilling.through
+	}
 	store, err := OpenStore(s)
 	if err != nil {
 		return nil, err
@@ -78,7 +84,7 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	if len(watchers) > 0 {
 		options.Observer = observers(watchers)
 	}
-	c := &Core{log: log, layers: layers, store: store.Caps().Source, receiptSecret: receiptSecret(s.Secret, store)}
+	c := &Core{log: log, layers: layers, store: store.Caps().Source, receiptSecret: receiptSecret(s.Secret, store), drills: drilling}
 	if shared, ok := store.(*redisstore.Store); ok {
 		c.heartbeats = shared.Heartbeats()
 		options.Instances = c.heartbeats.Instances
@@ -138,6 +144,9 @@ func receiptSecret(configured []byte, store weir.Store) func() []byte {
 // and what knows the callers.
 func (c *Core) Close() error {
 	c.modes.close()
+	if c.drills != nil {
+		c.drills.injector.End()
+	}
 	return errors.Join(c.endWatching(), c.Limiter.Close(), c.callers.Close())
 }
 

@@ -53,7 +53,11 @@ func Admin(l Listen) Door {
 	l.NeedsToken = true
 	return Door{Name: "admin", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
 		closing := make(chan struct{})
-		handler := admin.New(admin.Options{Gate: c.Gate, Modes: c.modes, Closing: closing})
+		o := admin.Options{Gate: c.Gate, Modes: c.modes, Closing: closing}
+		if c.drills != nil {
+			o.Drills = c.drills
+		}
+		handler := admin.New(o)
 		if l.Token != "" {
 			var err error
 			if handler, err = admin.Login(l.Token, handler); err != nil {

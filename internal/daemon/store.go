@@ -25,6 +25,9 @@ type StoreConfig struct {
 	Overshoot int64
 	// Notify is told when a shared store goes away and when it is back, or nil.
 	Notify func(redisstore.Health)
+	// Drills allows whoever has the admin door to make the store fail on purpose.
+	Drills  bool
+	through func(redisstore.Scripter) redisstore.Scripter
 }
 
 const memory = "memory"
@@ -39,7 +42,7 @@ func OpenStore(c StoreConfig) (weir.Store, error) {
 		return weir.NewMemory(weir.MemoryOptions{}), nil
 	}
 	store, err := redisstore.Open(c.URL, redisstore.Options{
-		Prefix: c.Prefix, Secret: c.Secret, Timeout: c.Timeout, Conn: c.Conn, Notify: c.Notify,
+		Prefix: c.Prefix, Secret: c.Secret, Timeout: c.Timeout, Conn: c.Conn, Notify: c.Notify, Through: c.through,
 	})
 	if err != nil {
 		return nil, &StoreError{err}

@@ -14,6 +14,8 @@ import (
 // Options is what the door looks into.
 type Options struct {
 	Gate *gate.Gate
+	// Drills makes the store fail on purpose; nil does not allow it.
+	Drills Drills
 	// Modes switches modes; nil has no /v1/mode.
 	Modes Modes
 	// Metrics are what the page shows as it happens; nil shows nothing.
@@ -33,6 +35,7 @@ func New(o Options) http.Handler {
 		"/v1/sim":         {Method: http.MethodGet, Serve: simulator.run},
 		"/v1/sim/presets": {Method: http.MethodGet, Serve: simulator.presets},
 	}
+	routes["/v1/drill"] = api.Route{Method: http.MethodPost, Serve: d.drill}
 	if o.Modes != nil {
 		routes["/v1/mode"] = api.Route{Method: http.MethodPost, Serve: d.mode}
 	}
