@@ -215,9 +215,9 @@ func (s *Store) run(ctx context.Context, which func(*scripts) *script, keys, arg
 // call calls a script by its hash, and by its text where the server does not
 // know the hash.
 func (s *Store) call(ctx context.Context, sc *script, keys, args []string) (string, error) {
-	reply, err := s.scripter.EvalSHA(ctx, sc.sha, keys, args)
+	reply, err := s.calls.EvalSHA(ctx, sc.sha, keys, args)
 	if err != nil && isNoScript(err) {
-		return s.scripter.Eval(ctx, sc.text, keys, args)
+		return s.calls.Eval(ctx, sc.text, keys, args)
 	}
 	return reply, err
 }

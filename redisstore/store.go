@@ -29,6 +29,9 @@ type Options struct {
 	Clock func() int64
 	// Conn is what a URL cannot carry.
 	Conn redisconn.Settings
+	// Through, if set, returns what script calls go through on their way to the
+	// client, such as the faults of a drill.
+	Through func(Scripter) Scripter
 	// Notify is told, on a goroutine of its own, when the server goes away and
 	// when it is back.
 	Notify func(Health)
@@ -49,6 +52,7 @@ const (
 // Store keeps balances in Redis. It is safe for concurrent use.
 type Store struct {
 	scripter Scripter
+	calls    Scripter // scripter, or what stands in front of it
 	keys     keyer
 	options  Options
 	scripts  atomic.Pointer[scripts] // declared, or plain on Redis 6.2
@@ -114,8 +118,11 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 		o.Senders = defaultSenders
 	}
 	s := &Store{
-		scripter: scripter, cluster: cluster, options: o,
+		scripter: scripter, calls: scripter, cluster: cluster, options: o,
 		keys: keyer{prefix: o.Prefix, secret: o.Secret},
+	}
+	if o.Through != nil {
+		s.calls = o.Through(scripter)
 	}
 	s.requests.New = newRequest
 	declared := composeScripts(o.Clock != nil, false)
