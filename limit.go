@@ -28,6 +28,8 @@ type Limit struct {
 
 const noBurst = -1
 
+const unlimitedAlone = "unlimited takes no burst and no algorithm"
+
 // Per returns a token-bucket limit of n units per d, with a burst of n.
 func Per(n int64, d time.Duration) Limit {
 	l := Limit{n: n, burst: noBurst, period: int64(d / time.Microsecond)}
@@ -198,7 +200,7 @@ func (l *Limit) problem() string {
 	case *l == Limit{}:
 		return "is empty; write one such as 100/min, or unlimited"
 	case l.unlimited && (l.burst != noBurst || l.kind != algo.TokenBucket):
-		return "unlimited takes no burst and no algorithm"
+		return unlimitedAlone
 	case l.unlimited:
 		return ""
 	case int(l.kind) >= len(algo.Kinds):

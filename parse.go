@@ -56,6 +56,9 @@ func parseLimit(s string) (l Limit, problem string) {
 			return l, problem
 		}
 	}
+	if l.unlimited && (seen[0] || seen[1]) {
+		return l, unlimitedAlone
+	}
 	if problem = l.place(per); problem != "" {
 		return l, problem
 	}
@@ -89,7 +92,7 @@ func (l *Limit) parseRate(s string) (period, string) {
 		return p, fmt.Sprintf("unknown unit %q; use ms s min h day week (month and year with tz=)", clip(rest[digits:]))
 	}
 	if p.n == 0 {
-		return p, "the period must be at least 1" + rest[digits:]
+		return p, "the shortest period is 1ms"
 	}
 	l.n = n
 	return p, ""
@@ -203,47 +206,6 @@ func kindNamed(s string) (algo.Kind, bool) {
 	}
 	return 0, false
 }
-
-// nearLimit returns what s was likely meant to be, or "". Names and zones are
-// left as they are.
-func nearLimit(s string) string {
-	t := strings.Join(strings.Fields(s), " ")
-	kept := ""
-	for _, own := range []string{" name=", " tz="} {
-		if i := strings.Index(t, own); i >= 0 {
-			t, kept = t[:i], t[i:]+kept
-		}
-	}
-	t = misspelled.Replace(strings.ToLower(t))
-	head, tail, _ := strings.Cut(t, " ")
-	count, per, _ := strings.Cut(head, "/")
-	if r := strings.TrimLeft(count, "0123456789"); r != count && strings.Trim(r, "abcdefghijklmnopqrstuvwxyz") == "" {
-		count = strings.TrimSuffix(count, r) // 10r/s, 10req/s; but 1.5/s and 1e3/s mean something else
-	}
-	if word, rest, _ := strings.Cut(tail, " "); strings.Trim(per, "0123456789") == "" {
-		if _, ok := units[word]; ok {
-			per, tail = per+word, rest // 10/30 s
-		}
-	}
-	for _, name := range []string{per, strings.TrimSuffix(per, ".")} {
-		guess := strings.TrimSuffix(count+"/"+name, "/")
-		if tail != "" {
-			guess += " " + tail
-		}
-		guess += kept
-		if _, problem := parseLimit(guess); problem == "" && guess != s {
-			return guess
-		}
-	}
-	return ""
-}
-
-// misspelled holds what people write, and in other languages of limits is right.
-var misspelled = strings.NewReplacer(
-	" requests per ", "/", " req per ", "/", " per ", "/", "_per_", "/", " / ", "/", "/ ", "/", " /", "/",
-	" = ", "=", ", ", " ", ",", " ", "rps", "/s", "rpm", "/min", "hrs", "h", "hr", "h",
-	"sliding-", "sliding_", "fixed-", "fixed_", "token-", "token_", "leaky-", "leaky_",
-)
 
 // clip bounds caller-chosen text in an error.
 func clip(s string) string {
