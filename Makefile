@@ -1,6 +1,6 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak bench race mainjob verify faults linear swaps caddy demo cover cold-build docs algorithms clean
+.PHONY: help test lint fuzz soak bench race mainjob verify faults linear swaps caddy demo cover cold-build docs algorithms kills clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
@@ -62,6 +62,9 @@ docs: ## links, dependencies, snippets and the map against the tree
 
 algorithms: ## docs/algorithms.md and its pictures anew, from the engine as it is
 	go test -count 1 -run TestDocumentIsCurrent ./sim -update
+
+kills: ## weir-events killed 50 times, also between commit and acknowledgement: every event in SQLite, PostgreSQL and JSON once
+	WEIR_KILLS=50 go test -C cmd/weir-events -count 1 -timeout 0 -run TestKilled -v .
 
 clean: ## what the targets above made
 	rm -rf bin

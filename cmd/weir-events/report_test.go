@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/observe/stream"
+)
+
+// TestReport sums weights by rule, caller and hour, the same from every database.
+func TestReport(t *testing.T) {
+	all := databases(t)
+	all["postgres"] = startPostgres(t)
+	const hour = 1764460800000
+	events := []stream.Event{
+		{ID: "1", TimeMS: hour, Rule: "login", KeyHash: "a", Reason: "limited", Weight: 1},
+		{ID: "2", TimeMS: hour + 3_599_999, Rule: "login", KeyHash: "b", Reason: "limited", Weight: 1},
+		{ID: "3", TimeMS: hour + 3_600_000, Rule: "login", KeyHash: "a", Reason: "limited", Weight: 1},
+		{ID: "4", TimeMS: hour, Rule: "login", KeyHash: "a", Allowed: true, Reason: "ok", Weight: 100.0 / 3},
+		{ID: "5", TimeMS: hour, Rule: "login", KeyHash: "c", Allowed: true, Reason: "ok", Weight: 100.0 / 3},
+		{ID: "6", TimeMS: hour, Rule: "login", KeyHash: "d", Allowed: true, Reason: "ok", Weight: 100.0 / 3},
+		{ID: "7", TimeMS: hour, Rule: "all\x1b[31m", KeyHash: "", Reason: "missing", Tenant: "\x00\xff", Weight: 1},
+	}
+	for name, to := range all {
+		t.Run(name, func(t *testing.T) {
+			target, err := openTarget(context.Background(), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second time they are known
+				if _, err := target.keep(context.Background(), "", batch{events: events}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := target.close(); err != nil {
+				t.Fatal(err)
+			}
+			var r report
+			if err := json.Unmarshal([]byte(must(t, "report", "--from", to, "--json")), &r); err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const want = `{"from":"2025-11-30T00:00:00Z","to":"2025-11-30T01:00:00Z",` +
+				`"rules":[{"rule":"login","admitted":100,"denied":3},{"rule":"all\u001b[31m","admitted":0,"denied":1}],` +
+				`"callers":[{"key":"a","denied":2},{"key":"b","denied":1}],` +
+				`"hours":[{"hour":"2025-11-30T00:00:00Z","rule":"all\u001b[31m","denied":1},{"hour":"2025-11-30T00:00:00Z","rule":"login","denied":2},{"hour":"2025-11-30T01:00:00Z","rule":"login","denied":1}]}`
+			if string(got) != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+			if text := must(t, "report", "--from", to); strings.Contains(text, "\x1b") || !strings.Contains(text, `all\u001b[31m`) {
+				t.Errorf("%q", text)
+			}
+			if text := must(t, "report", "--from", to, "--since", "1h"); !strings.Contains(text, "there are no events") {
+				t.Errorf("of the last hour: %q", text)
+			}
+		})
+	}
+}
+
+// TestWrongUsage ends with 2, and shows no password.
+func TestWrongUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"consume", "--to", "sqlite:x"}, {"consume", "--store", "memory", "--to", "jsonl:" + t.TempDir() + "/x"}, {"consume", "--store", "redis://u:s3cr3t@h:x", "--to", "jsonl:" + t.TempDir() + "/y"},
+		{"consume", "--store", "redis://h", "--to", "mysql://u:s3cr3t@h"}, {"report", "--from", "jsonl:/nowhere/x"}, {"report", "--form", "x"},
+	} {
+		if out, status := finish(t, args...); status != exitUsage || !strings.HasPrefix(out, "weir-events: error: ") || strings.Contains(out, "s3cr3t") {
+			t.Errorf("%v ends with %d: %s", args, status, out)
+		}
+	}
+}
