@@ -89,11 +89,11 @@ func (l *load) recovered(pong time.Time) (time.Duration, bool) {
 }
 
 // settle compares what callers were told with the balances in the store.
-func (l *load) settle(t *testing.T) {
+func (l *load) settle(t *testing.T, lost loss) {
 	t.Helper()
 	for c, answer := range classes {
 		for _, a := range l.accounts(c) {
-			l.settleAccount(t, answer, a)
+			l.settleAccount(t, lost, answer, a)
 		}
 	}
 	var open int64
@@ -108,7 +108,7 @@ func (l *load) settle(t *testing.T) {
 	}
 }
 
-func (l *load) settleAccount(t *testing.T, answer weir.Failure, a *account) {
+func (l *load) settleAccount(t *testing.T, lost loss, answer weir.Failure, a *account) {
 	name := answer.String() + "/" + a.charge.Key
 	var d weir.Decision
 	await(t, "redis tells a balance", func() bool {
@@ -119,13 +119,14 @@ func (l *load) settleAccount(t *testing.T, answer weir.Failure, a *account) {
 	balance := a.most - d.Remaining
 	// What was admitted before the contents were lost is owed by nobody; of what
 	// was under way then, nothing is known.
-	generation := l.generation.Load()
-	least, most := int64(0), int64(0)
-	for g := generation / 2 * 2; g <= generation; g++ {
-		least += a.begun[g].Load()
-	}
-	for g := max(generation-1, 0); g <= generation; g++ {
-		most += a.ended[g].Load()
+	var least, most int64
+	for g := range a.begun {
+		if lost == nothing || g == 2 {
+			least += a.begun[g].Load()
+		}
+		if lost != everything || g > 0 {
+			most += a.ended[g].Load()
+		}
 	}
 	most += a.debts.Load()
 	if balance < least || balance > most {

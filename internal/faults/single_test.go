@@ -82,7 +82,7 @@ var singles = []fault{
 	}, end: tell("CONFIG", "SET", "key-load-delay", "0")},
 	{name: "SCRIPT FLUSH, again and again", hold: either(time.Second, 5*time.Second), patient: true,
 		begin: again(20*time.Millisecond, tell("SCRIPT", "FLUSH")), end: stop},
-	{name: "FLUSHALL", loses: true, patient: true, begin: tell("FLUSHALL"), hold: either(time.Second, 2*time.Second)},
+	{name: "FLUSHALL", loses: everything, patient: true, begin: tell("FLUSHALL"), hold: either(time.Second, 2*time.Second)},
 	{name: "maxmemory reached, noeviction", patient: true, hold: either(time.Second, 5*time.Second),
 		begin: tell("CONFIG", "SET", "maxmemory", "1"), end: tell("CONFIG", "SET", "maxmemory", "0")},
 	{name: "demoted to a replica (READONLY)", kinds: []string{"readonly"}, hold: either(time.Second, 5*time.Second),
@@ -133,10 +133,12 @@ var singles = []fault{
 		end:   func(_ *testing.T, s *scene) { s.proxy.Deaf(false) }},
 }
 
+func label(name string) string { return strings.ReplaceAll(name, " ", "_") }
+
 // TestSingle puts every fault of one server on a server of its own.
 func TestSingle(t *testing.T) {
 	for _, f := range singles {
-		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
+		t.Run(label(f.name), func(t *testing.T) {
 			t.Parallel()
 			clock := testredis.NewClock(t)
 			server := clock.Start(t, append([]string{"enable-debug-command local", "loading-process-events-interval-bytes 1024"}, kept...)...)

@@ -29,7 +29,7 @@ type fault struct {
 	name  string
 	kinds []string // what the store's errors may be; none: nobody notices
 	hold  time.Duration
-	loses bool // the store's contents, by itself and whatever the client does
+	loses loss
 	// patient gives decisions so long that a busy machine is not taken for a
 	// store that fails. It is for faults that nobody may notice.
 	patient bool
@@ -38,16 +38,26 @@ type fault struct {
 	end   func(t *testing.T, s *scene)
 }
 
+// loss is how much of the store's contents goes, whatever the client does.
+type loss int
+
+const (
+	nothing loss = iota
+	some         // the newest: what a replica had not heard of when it took over
+	everything
+)
+
 // scene is where a fault takes place.
 type scene struct {
-	url     string
-	servers []*testredis.Server // who may be the primary
-	proxy   *testredis.Proxy
-	clock   *testredis.Clock
-	load    *load
-	admin   *testredis.Conn // to the first server, from before the fault
-	stop    func()          // of what begin started
-	cluster *testredis.Cluster
+	url      string
+	servers  []*testredis.Server // who may be the primary
+	proxy    *testredis.Proxy
+	clock    *testredis.Clock
+	load     *load
+	admin    *testredis.Conn // to the first server, from before the fault
+	stop     func()          // of what begin started
+	sentinel *testredis.Sentinel
+	cluster  *testredis.Cluster
 }
 
 const (
@@ -86,7 +96,7 @@ func during(t *testing.T, f fault, s *scene) {
 	await(t, "redis decides everything", func() bool { _, all := l.recovered(start); return all })
 
 	began := time.Now()
-	if f.loses {
+	if f.loses != nothing {
 		l.generation.Store(1)
 	}
 	f.begin(t, s)
@@ -105,7 +115,7 @@ func during(t *testing.T, f fault, s *scene) {
 	}
 	var back time.Duration
 	await(t, "redis decides everything again", func() (all bool) { back, all = l.recovered(at); return all })
-	if f.loses {
+	if f.loses != nothing {
 		l.generation.Store(2)
 	}
 	recovered := time.Now()
@@ -113,7 +123,7 @@ func during(t *testing.T, f fault, s *scene) {
 	cancel()
 	<-done
 
-	during, after := l.figures(began, ending), l.figures(ending, recovered)
+	during, after := l.figures(began, recovered), l.figures(ending, recovered)
 	r := row{fault: f.name, f: during, back: back}
 	table.Lock()
 	table.rows = append(table.rows, r)
@@ -131,7 +141,7 @@ func during(t *testing.T, f fault, s *scene) {
 		t.Errorf("redis decides again %v after the first PONG, want at most %v", back, most)
 	}
 	f.kept(t, &during)
-	l.settle(t)
+	l.settle(t, f.loses)
 }
 
 // kept checks that the store's errors were those of the fault, and that it was

@@ -56,7 +56,7 @@ func (c *Clock) Set(t testing.TB, d time.Duration) {
 // machine's.
 func (c *Clock) Start(t testing.TB, config ...string) *Server {
 	t.Helper()
-	s, err := run(Redis, []string{"LD_PRELOAD=" + c.library, "WEIR_TEST_CLOCK=" + c.file}, config...)
+	s, err := run(Redis, how{config: config, env: []string{"LD_PRELOAD=" + c.library, "WEIR_TEST_CLOCK=" + c.file}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,12 +45,18 @@ type Server struct {
 
 	binary string
 	dir    string
-	config []string
-	env    []string // beside this process's
+	how
 	cmd    *exec.Cmd
 	output output
 	exited chan struct{} // closed when the process has ended
 	stop   sync.Once
+}
+
+// how says how a server is started.
+type how struct {
+	config   []string
+	env      []string // beside this process's
+	sentinel bool     // rewrites its configuration, which is in a file therefore
 }
 
 // Start runs redis-server with the given configuration lines, such as
@@ -72,9 +79,12 @@ func StartBinary(t testing.TB, binary string, config ...string) *Server {
 }
 
 // Run starts binary and waits until it answers PING. The caller must Stop it.
-func Run(binary string, config ...string) (*Server, error) { return run(binary, nil, config...) }
+func Run(binary string, config ...string) (*Server, error) {
+	return run(binary, how{config: config})
+}
 
-func run(binary string, env []string, config ...string) (*Server, error) {
+// run starts a server like that.
+func run(binary string, like how) (*Server, error) {
 	path, err := exec.LookPath(binary)
 	if err != nil {
 		return nil, fmt.Errorf("testredis: %s is not installed (Debian: apt-get install %s): %w",
@@ -87,7 +97,7 @@ func run(binary string, env []string, config ...string) (*Server, error) {
 	// Between finding a free port and the server's taking it, somebody else may
 	// have: then the server ends at once and another port is tried.
 	for range 5 {
-		s := &Server{binary: path, dir: dir, config: config, env: env}
+		s := &Server{binary: path, dir: dir, how: like}
 		if s.Addr, err = freeAddr(); err != nil {
 			break
 		}
@@ -116,8 +126,17 @@ func (s *Server) start() error {
 		"bind 127.0.0.1", "port " + port, `save ""`, "appendonly no", "daemonize no", "dir " + s.dir,
 	}, s.config...)
 	s.exited = make(chan struct{})
-	s.cmd = exec.Command(s.binary, "-") // configuration from standard input
-	s.cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	text := strings.Join(lines, "\n") + "\n"
+	if s.sentinel {
+		file := filepath.Join(s.dir, "sentinel.conf")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return fmt.Errorf("testredis: %w", err)
+		}
+		s.cmd = exec.Command(s.binary, file, "--sentinel")
+	} else {
+		s.cmd = exec.Command(s.binary, "-") // configuration from standard input
+		s.cmd.Stdin = strings.NewReader(text)
+	}
 	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	if err := s.cmd.Start(); err != nil {
