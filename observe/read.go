@@ -7,18 +7,23 @@ package observe
 
 import "github.com/weirhq/weir"
 
-// Note is what the gate leaves in Bill.Note: of which door and rules a bill is,
-// and whose. gate.Verdict is one.
+// Note is what a door leaves in Bill.Note: of which door and rules a bill is.
+// gate.Verdict is one.
 type Note interface {
 	DoorName() string
-	RuleName(i int) string  // of charge i; of -1, of the rule that refused without a bill
-	RouteName(i int) string // the pattern that matched
+	RuleName(i int) string // of charge i; of -1, of the rule that refused without a bill
+}
+
+// Details is what a Note may know besides, and the gate's does.
+type Details interface {
+	RouteName(i int) string // the pattern by which the rule of charge i matched
 	IsTry(i int) bool       // charge i is the try of the live charge before it
 	TenantName() string
 	PlanName() string
 }
 
-// Door is the Note of a bill that came through a door and not through the gate.
+// Door is the Note of a bill that came through a door and is of no rule. It is
+// used as a pointer, which costs nothing to put into Bill.Note.
 type Door string
 
 // DoorName implements Note.
@@ -27,17 +32,20 @@ func (d *Door) DoorName() string { return string(*d) }
 // RuleName implements Note.
 func (*Door) RuleName(int) string { return "" }
 
-// RouteName implements Note.
-func (*Door) RouteName(int) string { return "" }
+type nothing struct{}
 
-// IsTry implements Note.
-func (*Door) IsTry(int) bool { return false }
+func (nothing) RouteName(int) string { return "" }
+func (nothing) IsTry(int) bool       { return false }
+func (nothing) TenantName() string   { return "" }
+func (nothing) PlanName() string     { return "" }
 
-// TenantName implements Note.
-func (*Door) TenantName() string { return "" }
-
-// PlanName implements Note.
-func (*Door) PlanName() string { return "" }
+// DetailsOf returns what else n knows, which may be nothing.
+func DetailsOf(n Note) Details {
+	if d, ok := n.(Details); ok {
+		return d
+	}
+	return nothing{}
+}
 
 // Adhoc is the rule of bills that no rule made, such as those of take.
 const Adhoc = "adhoc"

@@ -53,7 +53,7 @@ func (r *Refusals) Observe(ctx context.Context, e weir.Event) {
 		slog.String("decision", b.IDText()), slog.String("rule", observe.Rule(note, b)), slog.String("reason", b.Reason.String()),
 		slog.String("door", note.DoorName()), slog.String("source", b.Source),
 	}
-	if tenant := note.TenantName(); tenant != "" {
+	if tenant := observe.DetailsOf(note).TenantName(); tenant != "" {
 		attrs = append(attrs, slog.String("tenant", tenant))
 	}
 	if c := observe.Charge(b); c != nil {

@@ -98,6 +98,9 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: m.registry})
 }
 
+// Gatherer reads the metrics, for whoever shows them in another way.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
 // Observe implements weir.Observer. It counts takes; looking costs nobody
 // anything.
 func (m *Metrics) Observe(ctx context.Context, e weir.Event) {
@@ -140,12 +143,16 @@ func (m *Metrics) countError(err error) {
 
 // countTrials counts the charges that decide nothing.
 func (m *Metrics) countTrials(note observe.Note, b *weir.Bill) {
+	var details observe.Details
 	for i := range b.Each {
 		if b.Charges[i].Trial == 0 {
 			continue
 		}
+		if details == nil {
+			details = observe.DetailsOf(note)
+		}
 		name := m.rule(note.RuleName(i)).name
-		if note.IsTry(i) {
+		if details.IsTry(i) {
 			m.tries.WithLabelValues(name, verdict(&b.Each[i-1]), verdict(&b.Each[i])).Inc()
 		} else {
 			m.shadows.WithLabelValues(name, verdict(&b.Each[i])).Inc()

@@ -63,7 +63,8 @@ func (r *Refusals) Observe(_ context.Context, e weir.Event) {
 	s.next = (s.next + 1) % each
 	one.id, one.decision, one.decided, one.trouble = b.ID, b.Decision, c != nil, b.Err != nil
 	one.rule, one.door = observe.Rule(note, b), note.DoorName()
-	one.tenant, one.plan = note.TenantName(), note.PlanName()
+	details := observe.DetailsOf(note)
+	one.tenant, one.plan = details.TenantName(), details.PlanName()
 	if c == nil {
 		return
 	}

@@ -108,6 +108,7 @@ func (s *Stream) Observe(_ context.Context, e weir.Event) {
 		return
 	}
 	note := observe.NoteOf(&e)
+	details := observe.DetailsOf(note)
 	at := time.Now().UnixMilli()
 	s.mu.Lock()
 	r := s.filled.next(s.o.Buffer)
@@ -117,8 +118,8 @@ func (s *Stream) Observe(_ context.Context, e weir.Event) {
 		return
 	}
 	r.id, r.at, r.allowed = b.ID, at, b.Allowed
-	r.rule, r.tenant, r.plan = observe.Rule(note, b), note.TenantName(), note.PlanName()
-	r.route, r.reason, r.source = note.RouteName(int(b.Binding)), b.Reason.String(), b.Source
+	r.rule, r.tenant, r.plan = observe.Rule(note, b), details.TenantName(), details.PlanName()
+	r.route, r.reason, r.source = details.RouteName(int(b.Binding)), b.Reason.String(), b.Source
 	r.cost, r.keyed = 0, false
 	if c := observe.Charge(b); c != nil {
 		r.cost, r.keyed = c.Cost, true
