@@ -1,0 +1,66 @@
+package grpclimit
+
+import (
+	"sync"
+	"time"
+)
+
+// mostHolds bounds how many destinations are remembered: a client of many hosts,
+// a crawler, must not remember each for ever.
+const mostHolds = 1024
+
+// holds remembers until when each destination asked for quiet.
+type holds struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+// add notes that to asked at now for quiet. A shorter quiet does not end a longer
+// one: answers arrive in any order. Past the bound, what is over is forgotten,
+// and if nothing is, what ends first.
+func (h *holds) add(to string, now time.Time, quiet time.Duration) {
+	if quiet <= 0 {
+		return
+	}
+	const longest = 366 * 24 * time.Hour // so that no sum overflows
+	end := now.Add(min(quiet, longest))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if end.Before(h.until[to]) {
+		return
+	}
+	if _, known := h.until[to]; !known && len(h.until) >= mostHolds {
+		h.forget(now)
+	}
+	h.until[to] = end
+}
+
+// forget makes room. The caller holds mu.
+func (h *holds) forget(now time.Time) {
+	first, end := "", time.Time{}
+	for to, until := range h.until {
+		if !until.After(now) {
+			delete(h.until, to)
+		} else if end.IsZero() || until.Before(end) {
+			first, end = to, until
+		}
+	}
+	if len(h.until) >= mostHolds {
+		delete(h.until, first)
+	}
+}
+
+// left returns how long to's quiet still lasts.
+func (h *holds) left(to string, now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	until, ok := h.until[to]
+	if !ok {
+		return 0
+	}
+	if !until.After(now) {
+		delete(h.until, to)
+		return 0
+	}
+	return until.Sub(now)
+}

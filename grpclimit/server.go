@@ -1,0 +1,243 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/gate"
+	"github.com/weirhq/weir/headers"
+)
+
+// Limit is a pair of server interceptors. It is safe for concurrent use.
+type Limit struct {
+	Options
+	limiter *weir.Limiter
+	gate    *gate.Gate // decides in place of Rules, or nil
+	format  *headers.Format
+}
+
+// New returns interceptors that apply o, or an error that names the option that
+// is wrong.
+func New(l *weir.Limiter, o Options) (*Limit, error) {
+	if err := o.check(l); err != nil {
+		return nil, err
+	}
+	return build(&Limit{Options: o, limiter: l})
+}
+
+// Policy returns interceptors that apply the policy of g, whose limiter is l: a
+// call is a POST to the path /package.Service/Method, and its metadata are its
+// header fields. Rules, Space and Address are the policy's and must be left
+// empty; what Cost returns stands in for the costs of the policy.
+func Policy(l *weir.Limiter, g *gate.Gate, o Options) (*Limit, error) {
+	if err := o.checkPolicy(l, g); err != nil {
+		return nil, err
+	}
+	return build(&Limit{Options: o, limiter: l, gate: g})
+}
+
+// build fills in the defaults.
+func build(l *Limit) (*Limit, error) {
+	var err error
+	if l.format, err = headers.New(l.Headers); err != nil {
+		return nil, err
+	}
+	if l.MaxDelay == 0 {
+		l.MaxDelay = defaultMaxDelay
+	}
+	if l.Address == nil {
+		l.Address = ByIP()
+	}
+	if l.Skip == nil {
+		l.Skip = func(_ context.Context, method string) bool { return Exempt(method) }
+	}
+	return l, nil
+}
+
+// Unary implements grpc.UnaryServerInterceptor.
+func (l *Limit) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if !l.Skip(ctx, info.FullMethod) {
+		trailer, err := l.admit(ctx, info.FullMethod, request)
+		if len(trailer) > 0 {
+			// The one error is that of a context that is no server's.
+			_ = grpc.SetTrailer(ctx, trailer)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return next(ctx, request)
+}
+
+// Stream implements grpc.StreamServerInterceptor.
+func (l *Limit) Stream(server any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if l.Skip(s.Context(), info.FullMethod) {
+		return next(server, s)
+	}
+	trailer, err := l.admit(s.Context(), info.FullMethod, nil)
+	s.SetTrailer(trailer)
+	if err != nil {
+		return err
+	}
+	if l.Messages {
+		s = &stream{s, l, info.FullMethod}
+	}
+	return next(server, s)
+}
+
+// stream charges the messages of its client.
+type stream struct {
+	grpc.ServerStream
+	limit  *Limit
+	method string
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *stream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	trailer, err := s.limit.admit(s.Context(), s.method, m)
+	if err != nil {
+		s.SetTrailer(trailer)
+	}
+	return err
+}
+
+// admit decides a call, and sits out its delay. It returns what its client is
+// told in trailers, and a status if the call is not to go on.
+func (l *Limit) admit(ctx context.Context, method string, request any) (metadata.MD, error) {
+	cost := int64(0)
+	if l.Cost != nil {
+		if cost = l.Cost(ctx, method, request); cost < 1 {
+			return nil, status.Error(codes.InvalidArgument, "a call costs at least 1")
+		}
+	}
+	var bill *weir.Bill
+	var shows []headers.Show
+	if l.gate != nil {
+		v := gate.Get()
+		defer gate.Put(v)
+		v.Door = "grpclimit"
+		call := callOf(ctx, method)
+		call.Cost = cost
+		if err := l.gate.Decide(ctx, &call, v); err != nil {
+			return nil, undecided(err)
+		}
+		bill = &v.Bill
+		for i := range v.Rules {
+			shows = append(shows, headers.Show{Name: v.Rules[i].Name, Hidden: !v.Shown(i)})
+		}
+	} else {
+		bill, shows = l.bill(ctx, method, max(cost, 1))
+		if err := l.limiter.Decide(ctx, bill); err != nil {
+			return nil, undecided(err)
+		}
+	}
+	if err := l.sitOut(ctx, bill); err != nil {
+		return nil, undecided(err)
+	}
+	answer := l.format.Answer(bill, shows)
+	if bill.Allowed {
+		return trailerOf(&answer), nil
+	}
+	trailer, err := refuse(&answer, bill, shows)
+	return trailer, err
+}
+
+// bill makes the bill of a call by the rules.
+func (l *Limit) bill(ctx context.Context, method string, cost int64) (*weir.Bill, []headers.Show) {
+	b := new(weir.Bill)
+	var shows []headers.Show
+	for i := range l.Rules {
+		rule := &l.Rules[i]
+		limits := rule.Limits
+		if rule.Plan != nil {
+			if plan := rule.Plan(ctx, method); len(plan) > 0 {
+				limits = plan
+			}
+		}
+		key := l.key(ctx, method, rule)
+		for _, limit := range limits {
+			b.Charges = append(b.Charges, weir.Charge{Key: key, Limit: limit, Cost: cost, Space: l.Space})
+			shows = append(shows, headers.Show{Hidden: rule.Hidden})
+		}
+	}
+	return b, shows
+}
+
+// key returns whom a rule charges. Who has no key of its own is charged as such,
+// so that no value a client can send is the same balance.
+func (l *Limit) key(ctx context.Context, method string, rule *Rule) string {
+	if key := rule.Key(ctx, method); key != "" {
+		return key
+	}
+	if address := l.Address(ctx, method); address != "" {
+		return "keyless:" + address
+	}
+	return "keyless:no address"
+}
+
+// sitOut waits as long as an admitted bill says. One that would wait for longer
+// than MaxDelay becomes a denial, and its charges come back.
+func (l *Limit) sitOut(ctx context.Context, b *weir.Bill) error {
+	switch {
+	case !b.Allowed || b.Delay == 0:
+		return nil
+	case b.Delay > l.MaxDelay:
+		err := l.giveBack(ctx, b)
+		b.Allowed, b.Reason, b.RetryAfter, b.Delay = false, weir.Limited, b.Delay-l.MaxDelay, 0
+		for i := range b.Each {
+			if d := &b.Each[i]; d.Delay > l.MaxDelay {
+				d.Allowed, d.Reason, d.RetryAfter, d.Delay = false, weir.Limited, d.Delay-l.MaxDelay, 0
+			}
+		}
+		return err
+	}
+	timer := time.NewTimer(b.Delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), l.giveBack(ctx, b))
+	}
+}
+
+// giveBack refunds what a call was charged that will not run.
+func (l *Limit) giveBack(ctx context.Context, b *weir.Bill) error {
+	if b.Err != nil {
+		return nil // decided without the store, and so not in it to give back
+	}
+	var owed []weir.Charge
+	for i := range b.Charges {
+		if b.Charges[i].Receipt.ID != 0 {
+			owed = append(owed, b.Charges[i])
+		}
+	}
+	if len(owed) == 0 {
+		return nil
+	}
+	return l.limiter.Refund(context.WithoutCancel(ctx), owed...)
+}
+
+// undecided returns the status of a call that could not be decided.
+func undecided(err error) error {
+	var input *weir.InputError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, "the caller has gone")
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, "there was no time to decide")
+	case errors.As(err, &input):
+		return status.Error(codes.Internal, "the call cannot be limited: "+input.Error())
+	}
+	return status.Error(codes.Unavailable, "the call could not be decided")
+}
