@@ -32,9 +32,9 @@ export default [
     await until("the traffic is the edge's", async () => (await page.locator("#sim-about").textContent()).startsWith("100 requests at 0:59, then"));
     await page.getByLabel("Limit, exactly").fill("40");
     await drawn(page, "40/min");
-    await page.getByLabel("Period").press("ArrowRight");
+    await page.getByLabel("Period", { exact: true }).press("ArrowRight");
     await drawn(page, "40/5min");
-    await page.getByLabel("Period").press("ArrowLeft");
+    await page.getByLabel("Period", { exact: true }).press("ArrowLeft");
     await page.getByLabel("Limit", { exact: true }).press("ArrowRight");
     await until("the limit has moved a little", async () => Number(await page.getByLabel("Limit, exactly").inputValue()) >= 40);
     await page.getByLabel("Limit", { exact: true }).press("End");

@@ -61,14 +61,17 @@ type login struct {
 
 // ServeHTTP implements http.Handler.
 func (l *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch known := l.known(r); {
+	known, looks := l.known(r), r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
 	case r.URL.Path == loginPath && r.Method == http.MethodPost:
 		l.enter(w, r)
 	case r.URL.Path == logoutPath && r.Method == http.MethodPost:
 		l.leave(w, r)
+	case known && looks && r.URL.Path == "/":
+		showSession(w)
 	case known, strings.HasPrefix(r.URL.Path, pagePrefix):
 		l.next.ServeHTTP(w, r)
-	case r.URL.Path == "/" && r.Header.Get("Authorization") == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+	case r.URL.Path == "/" && r.Header.Get("Authorization") == "" && looks:
 		showLogin(w, http.StatusUnauthorized, "")
 	default:
 		l.bearer.ServeHTTP(w, r)

@@ -49,6 +49,16 @@ func showLogin(w http.ResponseWriter, status int, problem string) {
 	writePage(w, "login.html", status, bytes.Replace(body, []byte("<!--problem-->"), []byte(problem), 1))
 }
 
+// showSession answers with the page to one who has logged in, and may log out.
+func showSession(w http.ResponseWriter) {
+	body, err := fs.ReadFile(pageFiles, "page/index.html")
+	if err != nil {
+		api.Refuse(w, api.Problem{Status: http.StatusNotFound, Detail: "there is nothing at this path"})
+		return
+	}
+	writePage(w, "index.html", http.StatusOK, bytes.Replace(body, []byte(" hidden data-session"), nil, 1))
+}
+
 func writePage(w http.ResponseWriter, name string, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", mediaTypes[path.Ext(name)])

@@ -12,6 +12,7 @@ async function ask(path, options) {
   const answer = await fetch(path, { ...options, headers: { ...options.headers, Accept: "application/json" } });
   if (answer.status === 401) {
     location.reload(); // to the login form
+    return new Promise(() => {}); // nobody waits for the answer any more
   }
   let body;
   try {
