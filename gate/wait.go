@@ -12,7 +12,8 @@ import (
 // that admits beyond it would charge for a wait that nobody sits out. So the
 // bucket is asked with a shorter queue: the same balance, and one that refuses,
 // with an exact retry, what would wait too long. Charging first and giving back
-// would for a moment refuse others.
+// would for a moment refuse others. Queues are whole units long, so the longest
+// wait may fall short of the bound by the time of one unit.
 
 // boundWaits shortens the queues of the bill's leaky buckets to what the door
 // can hold.

@@ -96,6 +96,10 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if admitted := p.admit(w, r); admitted != nil {
+		// An HTTP/1 client is answered when it has sent its request, or 256 KiB more
+		// of it. EnableFullDuplex would answer it before, but then the connection
+		// is used again while the transport may still be reading the old body, and
+		// net/http panics.
 		ctx := context.WithValue(r.Context(), passedKey{}, admitted)
 		p.upstream.ServeHTTP(w, r.WithContext(ctx))
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dunglas/httpsfv"
+
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/headers"
@@ -152,6 +154,50 @@ func TestDenied(t *testing.T) {
 	}
 	if n := reached.Load(); n != 2 {
 		t.Errorf("the upstream was reached %d times", n)
+	}
+	for name, want := range map[string]string{"RateLimit-Policy": `"default";q=2;w=3600`, "RateLimit": `"default";r=0;t=` + w.Header.Get("Retry-After")} {
+		list, err := httpsfv.UnmarshalList(w.Header.Values(name))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text, err := httpsfv.Marshal(list); err != nil || text != want {
+			t.Errorf("%s is %q to a library of structured fields, not %q (%v)", name, text, want, err)
+		}
+	}
+}
+
+// TestAmbiguousPaths: a path that can be read in two ways is charged under both,
+// and does not pass at all where the policy says so.
+func TestAmbiguousPaths(t *testing.T) {
+	limit, err := weir.ParseLimit("1/h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip, err := identity.ParsePart("ip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	login := policy.Rule{Name: "login", Match: policy.Conditions{Paths: []string{"/login"}}, Key: []identity.Part{ip}, Limit: limit}
+	for _, reject := range []bool{false, true} {
+		p, err := policy.Compile(policy.Options{Rules: []policy.Rule{login}, RejectAmbiguous: reject})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reached := 0
+		b := newBench(t, settings{policy: p}, func(http.ResponseWriter, *http.Request) { reached++ })
+		for i, path := range []string{"/x/%2e%2e/login", "/x%2F../login", "/login;v=1", `/a\..\login`} {
+			want := map[bool]int{true: 200, false: 429}[i == 0] // the first can be read in one way alone
+			if reject && i > 0 {
+				want = 400
+			}
+			_, reader := raw(t, b, "GET "+path+" HTTP/1.1", "Host: h", "Connection: close")
+			if w, err := http.ReadResponse(reader, nil); err != nil || w.StatusCode != want {
+				t.Errorf("%s, refused if ambiguous: %v: %v, not %d (%v)", path, reject, w.StatusCode, want, err)
+			}
+		}
+		if reached != 1 {
+			t.Errorf("the upstream was reached %d times", reached)
+		}
 	}
 }
 

@@ -97,3 +97,30 @@ func TestGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// TestHeldNoLongerThan: who would wait longer than anybody is held is refused at
+// once, with when it is worth trying again, and nothing is charged.
+func TestHeldNoLongerThan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newQueued(t, 10)
+		p.MaxWait = 1500 * time.Millisecond
+		for i := range 2 {
+			go func() {
+				if status, held := p.ask(t.Context()); status != 200 || held != time.Duration(i)*time.Second {
+					t.Errorf("request %d: %d after %v", i, status, held)
+				}
+			}()
+			synctest.Wait()
+		}
+		for range 3 {
+			if status, held := p.ask(t.Context()); status != 429 || held != 0 {
+				t.Errorf("one too many: %d after %v", status, held)
+			}
+		}
+		<-time.After(time.Second) // virtual
+		if status, held := p.ask(t.Context()); status != 200 || held != time.Second {
+			t.Errorf("a second later: %d after %v", status, held)
+		}
+		synctest.Wait()
+	})
+}
