@@ -50,9 +50,15 @@ func (s *Store) ask(ctx context.Context, c *weir.Charge, args ...string) (rest r
 		return rest, se
 	}
 	key := s.keys.balance(c)
-	reply, err := s.run(ctx, commandText, []string{key, beside(key, 'g'), beside(key, 'o')}, args)
-	if err != nil {
-		if text, ok := refusal(err); ok {
+	keys := []string{key, beside(key, 'g'), beside(key, 'o')}
+	reply, err := s.run(ctx, commandText, keys, args)
+	for err != nil {
+		text, ok := refusal(err)
+		if isMoving(text) && wait(ctx, movingPause) { // these keys are of no use one by one
+			reply, err = s.run(ctx, commandText, keys, args)
+			continue
+		}
+		if ok {
 			return rest, replyError(text)
 		}
 		return rest, err

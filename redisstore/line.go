@@ -73,6 +73,9 @@ func (l *line) send(requests []*request, deadline time.Time) error {
 	defer cancel()
 	began := time.Now()
 	refused, err := l.fly(ctx, f, requests, deadline)
+	if errors.Is(err, errMoving) {
+		refused, err = l.apart(ctx, requests, deadline)
+	}
 	switch {
 	case err != nil:
 		se := storeError(err)
@@ -98,7 +101,11 @@ func (l *line) fly(ctx context.Context, f *flight, requests []*request, deadline
 		keys, body, which := f.encode(l.notAfter(deadline))
 		reply, err := l.store.run(ctx, take, keys, []string{body, which})
 		if err != nil {
-			if text, ok := refusal(err); ok {
+			text, ok := refusal(err)
+			switch {
+			case isMoving(text):
+				return "", errMoving
+			case ok:
 				return "", replyError(text)
 			}
 			return "", err

@@ -30,23 +30,44 @@ type spread struct {
 // span decides a bill over several groups.
 func (s *Store) span(ctx context.Context, b *weir.Bill) {
 	parts, trials := s.spread(b)
-	if se := s.peekAll(ctx, b, append(append([]spread(nil), parts...), trials...)); se != nil {
+	se := s.inParts(ctx, b, parts, trials)
+	if se != nil && se.Err == errMoving {
+		s.keyByKey(ctx, b)
+		return
+	}
+	s.finish(se, b)
+}
+
+// keyByKey decides a bill some of whose balances have moved to another node.
+func (s *Store) keyByKey(ctx context.Context, b *weir.Bill) {
+	parts, trials := s.byKey(b)
+	s.finish(s.inParts(ctx, b, parts, trials), b)
+}
+
+func (s *Store) finish(se *weir.StoreError, b *weir.Bill) {
+	if se != nil {
 		s.fail(se, b)
 		return
 	}
+	b.Settle("redis")
+}
+
+// inParts decides a bill part by part.
+func (s *Store) inParts(ctx context.Context, b *weir.Bill, parts, trials []spread) *weir.StoreError {
+	if se := s.peekAll(ctx, b, append(append([]spread(nil), parts...), trials...)); se != nil {
+		return se
+	}
 	refused, culprit := refusals(b)
 	if refused == 0 && b.Verb == algo.Take {
-		se := s.chargeAll(ctx, b, parts)
-		if se != nil {
-			s.fail(se, b)
-			return
+		if se := s.chargeAll(ctx, b, parts); se != nil {
+			return se
 		}
 		refused, culprit = refusals(b)
 	}
 	if b.Verb == algo.Take {
 		s.chargeTrials(ctx, b, trials, refused, culprit)
 	}
-	b.Settle("redis")
+	return nil
 }
 
 // spread splits a bill's balances by group, enforced ones and trials apart.
@@ -100,7 +121,11 @@ func (s *Store) askPart(ctx context.Context, verb algo.Verb, b *weir.Bill, part 
 	if se := l.ask(ctx, r, weight); se != nil {
 		return se
 	}
-	if status := r.parts[0].status; status != "" {
+	switch status := r.parts[0].status; status {
+	case "":
+	case moving:
+		return failMoving()
+	default:
 		return replyError(status)
 	}
 	r.fill(0, b, part.pick)
@@ -151,7 +176,7 @@ func (s *Store) chargeAll(ctx context.Context, b *weir.Bill, parts []spread) *we
 		}
 		// The caller may be gone; what was charged must go back all the same.
 		back := s.giveBack(context.WithoutCancel(ctx), b, parts[:n], before)
-		if se == nil {
+		if se == nil || back != nil { // what could not be given back is to be known
 			se = back
 		}
 		return se

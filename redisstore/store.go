@@ -321,6 +321,7 @@ func (s *Store) decide(ctx context.Context, group uint16, bills []*weir.Bill) {
 func (s *Store) send(ctx context.Context, group uint16, bills []*weir.Bill, retry bool) (again []*weir.Bill) {
 	l := s.line(group)
 	r := s.requests.Get().(*request)
+	var apart []*weir.Bill
 	weight := 0
 	for _, b := range bills {
 		weight += r.add(b.Verb, b, nil, &s.keys, l.expected())
@@ -336,6 +337,8 @@ func (s *Store) send(ctx context.Context, group uint16, bills []*weir.Bill, retr
 		switch status := r.parts[i].status; {
 		case status == wrongPeriods && retry:
 			again = append(again, b)
+		case status == moving:
+			apart = append(apart, b)
 		case status != "":
 			b.Err = replyError(status)
 		default:
@@ -344,6 +347,9 @@ func (s *Store) send(ctx context.Context, group uint16, bills []*weir.Bill, retr
 		}
 	}
 	s.release(r)
+	for _, b := range apart {
+		s.keyByKey(ctx, b)
+	}
 	return again
 }
 
