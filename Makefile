@@ -1,6 +1,6 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak bench race mainjob verify faults linear swaps caddy demo cover cold-build docs algorithms kills clean
+.PHONY: help test lint fuzz soak bench race mainjob verify faults linear swaps caddy page demo cover cold-build docs algorithms kills clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
@@ -44,6 +44,9 @@ faults: ## every fault as long as it is said to last, on real servers, under 2,0
 
 linear: ## 500 histories of 8 clients through faults, each explained by the algorithms one step after the other
 	WEIR_HISTORIES=500 go test -count 1 -timeout 60m -v -run TestLinear ./internal/faults
+
+page: ## the admin page in a real browser, with a minute of 1,000 decisions a second
+	WEIR_LONG=1 go test -count 1 -run TestPage -v ./internal/pagetest
 
 demo: ## API, proxy, policy and three callers in one terminal
 	go run ./cmd/weir demo

@@ -1,8 +1,13 @@
+//go:build !race
+
 // Package pagetest looks at the page of the admin door with a real browser: a
 // daemon as a process of its own in front of a real Redis, headless Chromium, and
 // scripts beside this file that press every control and read every number. The
 // scripts report a line a test; what they want done to the daemon's surroundings
 // (traffic, the store going away) they ask of a control server here.
+//
+// The race detector would look at these few lines and not at the daemon, which is
+// another process, so it is left out.
 package pagetest
 
 import (
