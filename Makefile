@@ -1,6 +1,6 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak bench race mainjob verify faults linear swaps caddy page demo cover cold-build docs algorithms kills clean
+.PHONY: help test lint fuzz soak bench race mainjob verify faults linear swaps crowd gateways caddy page demo cover cold-build docs algorithms kills clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
@@ -35,6 +35,12 @@ mainjob: ## weir proxy before a real nginx, driven by access logs, counted by aw
 
 swaps: ## the policy file swapped 10,000 times under load: no decision by two policies, no balance lost
 	WEIR_SWAPS=10000 go test -count 1 -timeout 0 -run TestSwaps -v ./internal/daemon
+
+crowd: ## 10,000 idle and 1,000 slow connections on the API and on the proxy: other clients are answered as before
+	WEIR_CROWD=10000 go test -count 1 -run TestCrowd -v ./internal/mainjob
+
+gateways: ## the recipes in examples/ as they stand, before a real nginx, HAProxy and Caddy
+	go test -count 1 -run TestGateways -v ./internal/mainjob
 
 caddy: ## what a real Caddy serves for each spelling of a path, against the record; builds Caddy: 5 CPU minutes
 	go test -C tools/caddy -count 1 ./...
