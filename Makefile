@@ -1,9 +1,10 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak bench race mainjob verify faults linear swaps crowd gateways caddy page demo cover cold-build docs algorithms kills clean
+.PHONY: help test lint fuzz soak flood bench race mainjob verify faults linear swaps crowd gateways caddy page demo cover cold-build docs algorithms kills clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
+KEYS ?= 10000000
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +21,9 @@ fuzz: ## every fuzz target, FUZZTIME (10m) of one worker each
 
 soak: ## HISTORIES (1000000) random histories against the promises of the contract
 	WEIR_HISTORIES=$(HISTORIES) go test -count 1 -timeout 0 -run TestPromises -v ./verify
+
+flood: ## the memory store's bound in bytes under KEYS (10000000) distinct keys, logs, blocks, refunds
+	WEIR_KEYS=$(KEYS) go test -count 1 -timeout 0 -run TestMemoryIsBounded -v .
 
 bench: ## rivals side by side, in memory and on Redis, into docs/benchmarks.md; fails if a promise is not kept
 	go run -C bench ./cmd/report

@@ -14,7 +14,10 @@ type ledger struct {
 	refunds []refunded
 	reset   int64 // store time of the last reset; receipts up to it are void
 	until   int64 // microseconds since the epoch
+	counted int64 // bytes that shard.ledgerBytes counts for it
 }
+
+func (l *ledger) bytes() int64 { return ledgerBytes + int64(cap(l.refunds))*refundedBytes }
 
 type refunded struct {
 	id   uint64
@@ -28,11 +31,13 @@ type refunded struct {
 	until int64
 }
 
-// maxRefunds bounds a ledger, and maxLedgers a shard's; over them receipts
-// refund nothing until older ones have passed.
+// maxRefunds bounds a ledger. Over it, and where a shard has no room for more,
+// receipts refund nothing until older ones have passed.
 const (
-	maxRefunds = 1024
-	maxLedgers = 4096
+	maxRefunds    = 1024
+	ledgerBytes   = 160 // a ledger and its place in the map
+	sweepPause    = 1e6 // microseconds: a full shard is not swept for every refund
+	refundedBytes = 48
 )
 
 // pass drops the entries that have passed, with as much grace as a clock may
@@ -77,17 +82,23 @@ func (l *ledger) settled() {
 // refund gives back what c's receipt still owes and returns the units.
 func (s *shard) refund(print uint64, now int64, c *Charge) int64 {
 	r := &c.Receipt
+	if r.At <= s.voided {
+		return 0
+	}
 	book := s.ledgers[print]
+	more := int64(ledgerBytes + refundedBytes)
+	if book != nil {
+		book.pass(now)
+		if more = 0; len(book.refunds) == cap(book.refunds) {
+			more = max(book.bytes(), refundedBytes) // it doubles
+		}
+	}
+	if more > 0 && !s.makeRoom(more, now) {
+		return 0
+	}
 	if book == nil {
-		if len(s.ledgers) >= maxLedgers {
-			s.sweepLedgers(now)
-		}
-		if len(s.ledgers) >= maxLedgers {
-			return 0
-		}
 		book = new(ledger)
 	}
-	book.pass(now)
 	at := s.find(print)
 	if at < 0 || book.void(r) {
 		return 0
@@ -158,27 +169,46 @@ func (s *shard) voidReceipts(print uint64, now, until int64) {
 	}
 	if old := s.ledgers[print]; old != nil {
 		now = max(now, old.reset)
+	} else if !s.makeRoom(ledgerBytes, now) {
+		// Nothing may be given back twice, so all receipts here become void
+		// instead of this balance's alone.
+		s.voided = max(s.voided, now)
+		s.ledgers, s.ledgerBytes = nil, 0
+		return
 	}
 	s.keep(print, &ledger{reset: now}, until)
 }
 
-// keep stores book until at least until, after making room.
+// makeRoom reports whether a ledger may grow by so many bytes.
+func (s *shard) makeRoom(bytes, now int64) bool {
+	if s.bytes()+bytes > s.room && now-s.swept > sweepPause {
+		s.sweepLedgers(now)
+	}
+	return s.bytes()+bytes <= s.room
+}
+
+// keep stores book until at least until.
 func (s *shard) keep(print uint64, book *ledger, until int64) {
 	if s.ledgers == nil {
 		s.ledgers = make(map[uint64]*ledger)
 	}
 	if old := s.ledgers[print]; old != nil {
 		book.until = old.until
+		s.ledgerBytes -= old.counted
 	}
 	book.until = max(book.until, until)
+	book.counted = book.bytes()
+	s.ledgerBytes += book.counted
 	s.ledgers[print] = book
 }
 
 // sweepLedgers drops the ledgers whose receipts have all passed.
 func (s *shard) sweepLedgers(now int64) {
+	s.swept = now
 	for p, l := range s.ledgers {
 		if l.until < now-algo.MaxSkew {
 			delete(s.ledgers, p)
+			s.ledgerBytes -= l.counted
 		}
 	}
 }

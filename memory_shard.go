@@ -21,8 +21,11 @@ type words [3]uint64
 const (
 	slotBytes  = 32
 	leastSlots = 16
-	idleShift  = 12
-	logFlag    = 1 << 63 // in w[2]: the state is in shard.logs
+
+	blockBytes  = 48 // of a block in its map
+	leastBlocks = 8  // that a full shard keeps all the same
+	idleShift   = 12
+	logFlag     = 1 << 63 // in w[2]: the state is in shard.logs
 )
 
 // idleAt is the first microsecond after which the balance is surely idle.
@@ -37,14 +40,18 @@ type shard struct {
 	blocks map[uint64]int64 // blocked until, by print
 
 	most int   // largest len(slots)
-	room int64 // bytes for slots and logs
+	room int64 // bytes for all that is kept here
 
 	logs     map[uint64]*algo.Log // by print
 	logBytes int64
 	ledgers  map[uint64]*ledger // refunds made, by print
 
+	ledgerBytes int64
+	voided      int64 // store time up to which every receipt is void
+	swept       int64 // when ledgers were last looked through
+
 	evicted *atomic.Int64
-	_       [32]byte
+	_       [8]byte
 }
 
 func (s *shard) init(room int64, evicted *atomic.Int64) {
@@ -55,7 +62,12 @@ func (s *shard) init(room int64, evicted *atomic.Int64) {
 	}
 }
 
-func (s *shard) bytes() int64 { return int64(len(s.slots))*slotBytes + s.logBytes }
+func (s *shard) bytes() int64 { return int64(len(s.slots))*slotBytes + s.beside() }
+
+// beside is what is kept beside the slots.
+func (s *shard) beside() int64 {
+	return s.logBytes + s.ledgerBytes + int64(len(s.blocks))*blockBytes
+}
 
 // find returns the slot of print, or -1.
 func (s *shard) find(print uint64) int {
@@ -190,7 +202,7 @@ func (s *shard) rebuild(now int64) {
 		}
 	}
 	size := max(len(s.slots), leastSlots)
-	for size < s.most && 2*live > size {
+	for size < s.most && 2*live > size && 2*int64(size)*slotBytes+s.beside() <= s.room {
 		size *= 2
 	}
 	var bar rank
@@ -281,7 +293,23 @@ func (s *shard) block(print uint64, now, d int64) {
 	if s.blocks == nil {
 		s.blocks = make(map[uint64]int64)
 	}
+	if _, known := s.blocks[print]; !known && s.bytes()+blockBytes > s.room && len(s.blocks) >= leastBlocks {
+		s.unblockFirst()
+	}
 	s.blocks[print] = now + d
+}
+
+// unblockFirst drops the block that ends first, for want of room.
+func (s *shard) unblockFirst() {
+	var first uint64
+	var ends int64 = 1<<63 - 1
+	for p, until := range s.blocks {
+		if until < ends {
+			first, ends = p, until
+		}
+	}
+	delete(s.blocks, first)
+	s.evicted.Add(1)
 }
 
 // A bucket packs into 191 bits: the bounds of algo keep the instant it is idle

@@ -1,0 +1,128 @@
+package weir
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/weirhq/weir/algo"
+)
+
+// The store's bound in bytes, under floods of everything that it keeps. The short
+// form runs in CI; WEIR_KEYS=10000000 is the long one (make flood).
+
+func flood(t *testing.T) int {
+	t.Helper()
+	if s := os.Getenv("WEIR_KEYS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return 60_000
+}
+
+// do carries out a verb that has no answer but done.
+func (w *world) do(v algo.Verb, d time.Duration, charges ...Charge) {
+	w.t.Helper()
+	if err := w.Limiter.command(context.Background(), &Bill{Verb: v, BlockFor: d, Charges: charges}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// refundOne charges one on key and gives it back.
+func (w *world) refundOne(l Limit, key string) {
+	w.t.Helper()
+	if b := w.decide(l.Charge(key)); b.Allowed {
+		w.do(algo.Refund, 0, b.Charges...)
+	}
+}
+
+// heap returns the bytes that are live on the heap.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	keys := flood(t)
+	room := int64(max(1, keys/40_000)) << 20
+	day := Per(5, 24*time.Hour)
+	for name, one := range map[string]func(w *world, i int){
+		"distinct keys": func(w *world, i int) { w.decide(day.Charge(fmt.Sprint(i))) },
+		"sliding logs":  func(w *world, i int) { w.decide(day.Using(algo.SlidingLog).Charge(fmt.Sprint(i))) },
+		"long logs": func(w *world, i int) {
+			w.decide(Per(5000, 24*time.Hour).Using(algo.SlidingLog).Charge(fmt.Sprint(i % 300)))
+		},
+		"blocks": func(w *world, i int) { w.do(algo.Block, time.Hour, day.Charge(fmt.Sprint(i))) },
+		"resets": func(w *world, i int) {
+			w.decide(day.Charge(fmt.Sprint(i)))
+			w.do(algo.Reset, 0, day.Charge(fmt.Sprint(i)))
+		},
+		"refunds":        func(w *world, i int) { w.refundOne(day, fmt.Sprint(i)) },
+		"refunds of one": func(w *world, i int) { w.refundOne(Per(1e9, 24*time.Hour), fmt.Sprint(i%2000)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := heap()
+			w := newWorldOf(t, MemoryOptions{MaxBytes: room})
+			for i := range keys {
+				w.clock.Add(1)
+				one(w, i)
+			}
+			took := heap() - before
+			s := w.memory.Stats()
+			t.Logf("%d of %s: %d MiB counted, %d MiB on the heap, of %d; %d evicted", keys, name, s.Bytes>>20, took>>20, room>>20, s.Evicted)
+			if s.Bytes > room {
+				t.Errorf("%d bytes are counted, over %d", s.Bytes, room)
+			}
+			// The heap knows of allocations what we reckon.
+			if took > room+room/4+1<<20 {
+				t.Errorf("%d bytes are on the heap, with a bound of %d", took, room)
+			}
+			runtime.KeepAlive(w)
+		})
+	}
+}
+
+// A shard without room for notes on refunds gives back nothing, and never twice.
+func TestNothingIsRefundedTwiceForWantOfRoom(t *testing.T) {
+	w := newWorldOf(t, MemoryOptions{MaxBytes: leastRoom})
+	l := Per(10, 24*time.Hour)
+	var receipts []Charge
+	for i := range 20_000 {
+		w.clock.Add(1)
+		b := w.decide(l.Charge(fmt.Sprint(i)))
+		receipts = append(receipts, b.Charges[0])
+	}
+	for i := range receipts {
+		w.clock.Add(1)
+		w.do(algo.Reset, 0, receipts[i]) // each is to be remembered as void
+	}
+	for i := range receipts {
+		w.clock.Add(1)
+		w.decide(l.Charge(receipts[i].Key))
+		c := receipts[i]
+		w.do(algo.Refund, 0, c)
+		if left := w.left(l, c.Key); left > 9 {
+			t.Fatalf("a receipt from before a reset gave something back: %d left", left)
+		}
+	}
+	if s := w.memory.Stats(); s.Bytes > leastRoom {
+		t.Errorf("%d bytes", s.Bytes)
+	}
+}
+
+// No cache line is two shards'.
+func TestShardsShareNoLine(t *testing.T) {
+	if size := unsafe.Sizeof(shard{}); size%64 != 0 {
+		t.Errorf("a shard has %d bytes", size)
+	}
+}
