@@ -15,25 +15,28 @@ import (
 // would for a moment refuse others. Queues are whole units long, so the longest
 // wait may fall short of the bound by the time of one unit.
 
-// boundWaits shortens the queues of the bill's leaky buckets to what the door
-// can hold.
+// boundWaits bounds the bill to what the door can hold.
 func (v *Verdict) boundWaits() {
-	if !v.NoWait && v.MaxDelay <= 0 {
-		return
+	switch {
+	case v.NoWait:
+		BoundWaits(v.Bill.Charges, 0)
+	case v.MaxDelay > 0:
+		BoundWaits(v.Bill.Charges, v.MaxDelay)
 	}
-	for i := range v.Bill.Charges {
-		c := &v.Bill.Charges[i]
+}
+
+// BoundWaits shortens the queues of the leaky buckets among charges, which were
+// not decided yet, so that none admits at a delay above longest.
+func BoundWaits(charges []weir.Charge, longest time.Duration) {
+	for i := range charges {
+		c := &charges[i]
 		if c.Limit.Kind() != algo.LeakyBucket || c.Limit.Units() <= 0 || c.Limit.IsUnlimited() {
 			continue
 		}
-		waiting := int64(0)
-		if !v.NoWait {
-			waiting = drained(c.Limit, v.MaxDelay)
-		}
 		// A cost of c waits for what stands before it alone, so its own units
 		// may lie beyond the bound.
-		if most := c.Limit.Most() - 1; waiting < most-max(c.Cost, 1)+1 {
-			c.Limit = c.Limit.Burst(waiting + max(c.Cost, 1) - 1)
+		if queue := drained(c.Limit, longest) + max(c.Cost, 1) - 1; queue < c.Limit.Most()-1 {
+			c.Limit = c.Limit.Burst(queue)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir"
@@ -56,6 +57,9 @@ func build(m *middleware) (func(http.Handler) http.Handler, error) {
 	if m.MaxDelay == 0 {
 		m.MaxDelay = defaultMaxDelay
 	}
+	if m.MaxWaiting == 0 {
+		m.MaxWaiting = defaultMaxWaiting
+	}
 	if m.Address == nil {
 		m.Address = ByIP()
 	}
@@ -75,6 +79,7 @@ type middleware struct {
 	limiter *weir.Limiter
 	gate    *gate.Gate // decides in place of Rules, or nil
 	format  *headers.Format
+	waiting atomic.Int64 // requests being decided or held
 	calls   sync.Pool
 }
 
@@ -130,18 +135,20 @@ func (m *middleware) decide(c *call, r *http.Request) error {
 			return ErrCost
 		}
 	}
+	// A place is taken before the decision, since what is charged for a wait cannot
+	// be taken back unseen.
+	longest := m.MaxDelay
+	if m.waiting.Add(1) > int64(m.MaxWaiting) {
+		longest = 0
+	}
+	defer m.waiting.Add(-1)
 	var err error
 	if m.gate != nil {
-		err = m.byPolicy(c, r, cost)
+		err = m.byPolicy(c, r, cost, longest)
 	} else {
-		err = m.byRules(c, r, max(cost, 1))
+		err = m.byRules(c, r, max(cost, 1), longest)
 	}
 	if err != nil || !c.bill.Allowed || c.bill.Delay == 0 {
-		return err
-	}
-	if c.bill.Delay > m.MaxDelay {
-		err := m.giveBack(c, r)
-		c.turnAway(m.MaxDelay)
 		return err
 	}
 	if err := hold(r.Context(), c.bill.Delay); err != nil {
@@ -151,7 +158,7 @@ func (m *middleware) decide(c *call, r *http.Request) error {
 }
 
 // byRules fills a bill with the charges of the rules and decides it.
-func (m *middleware) byRules(c *call, r *http.Request, cost int64) error {
+func (m *middleware) byRules(c *call, r *http.Request, cost int64, longest time.Duration) error {
 	c.bill, c.bills[0] = &c.own, &c.own
 	c.own.Charges, c.shows = c.own.Charges[:0], c.shows[:0]
 	for i := range m.Rules {
@@ -162,13 +169,14 @@ func (m *middleware) byRules(c *call, r *http.Request, cost int64) error {
 			c.shows = append(c.shows, headers.Show{Hidden: rule.Hidden})
 		}
 	}
+	gate.BoundWaits(c.own.Charges, longest)
 	return m.limiter.Decide(r.Context(), c.bills[:]...)
 }
 
 // byPolicy has the gate decide.
-func (m *middleware) byPolicy(c *call, r *http.Request, cost int64) error {
+func (m *middleware) byPolicy(c *call, r *http.Request, cost int64, longest time.Duration) error {
 	v := gate.Get()
-	v.Door = "httplimit"
+	v.Door, v.NoWait, v.MaxDelay = "httplimit", longest == 0, longest
 	c.verdict, c.bill = v, &v.Bill
 	seen := identity.CallOf(r)
 	seen.Cost = cost
@@ -223,23 +231,6 @@ func (m *middleware) giveBack(c *call, r *http.Request) error {
 		return nil
 	}
 	return m.limiter.Refund(context.WithoutCancel(r.Context()), owed...)
-}
-
-// turnAway makes a denial of an admission whose delay is too long: the caller may
-// come back when the queue has drained to the longest delay allowed.
-func (c *call) turnAway(longest time.Duration) {
-	for i := range c.bill.Each {
-		if d := &c.bill.Each[i]; d.Delay > longest {
-			*d = weir.Decision{
-				Reason: weir.Limited, Source: d.Source, Limit: d.Limit,
-				RetryAfter: d.Delay - longest, ResetAfter: d.ResetAfter,
-			}
-			if d.RetryAfter > c.bill.RetryAfter {
-				c.bill.Decision = *d
-				c.bill.Binding = uint8(i)
-			}
-		}
-	}
 }
 
 // hold waits for d, or for the end of ctx, whose error it returns.

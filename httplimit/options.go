@@ -32,8 +32,12 @@ type Options struct {
 	Address Key
 
 	// MaxDelay bounds how long a leaky bucket may hold a request; 0 for 30 s. A
-	// request that would wait longer is denied, and its charge given back.
+	// request that would wait longer is denied, and nothing charged. The queue is
+	// shown only as far as it is used.
 	MaxDelay time.Duration
+	// MaxWaiting bounds how many requests this middleware holds at a time; 0 for
+	// 1,000. A request that finds no place is admitted if it need not wait.
+	MaxWaiting int
 
 	// Headers says what clients are shown.
 	Headers headers.Options
@@ -63,7 +67,10 @@ type Rule struct {
 // ErrCost is told to OnError when Options.Cost returned less than 1.
 var ErrCost = errors.New("httplimit: a request costs at least 1")
 
-const defaultMaxDelay = 30 * time.Second
+const (
+	defaultMaxDelay   = 30 * time.Second
+	defaultMaxWaiting = 1000
+)
 
 // check returns an error that names the option that is wrong.
 func (o *Options) check(l *weir.Limiter) error {
@@ -74,6 +81,8 @@ func (o *Options) check(l *weir.Limiter) error {
 		return errors.New("httplimit: no rules; a middleware without one would limit nothing")
 	case o.MaxDelay < 0:
 		return errors.New("httplimit: MaxDelay is negative")
+	case o.MaxWaiting < 0:
+		return errors.New("httplimit: MaxWaiting is negative")
 	}
 	for i := range o.Rules {
 		rule := &o.Rules[i]
@@ -100,6 +109,8 @@ func (o *Options) checkPolicy(l *weir.Limiter, g *gate.Gate) error {
 		return errors.New("httplimit: Rules, Space and Address are the policy's to say")
 	case o.MaxDelay < 0:
 		return errors.New("httplimit: MaxDelay is negative")
+	case o.MaxWaiting < 0:
+		return errors.New("httplimit: MaxWaiting is negative")
 	}
 	return nil
 }
