@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -272,6 +274,48 @@ func linearizable(n int, history []porcupine.Operation) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(model(limitsOf(n)), history, checkPatience)
 }
 
+// explain tells how far an order could be found, and what could not come next.
+func explain(n int, history []porcupine.Operation) string {
+	_, info := porcupine.CheckOperationsVerbose(model(limitsOf(n)), history, checkPatience)
+	var best []porcupine.Operation
+	for _, orders := range info.PartialLinearizationsOperations() {
+		for _, order := range orders {
+			if len(order) > len(best) {
+				best = order
+			}
+		}
+	}
+	var b strings.Builder
+	placed := make(map[string]bool)
+	for i, o := range best {
+		placed[describe(o)] = true
+		if i >= len(best)-10 {
+			fmt.Fprintf(&b, "placed %s\n", describe(o))
+		}
+	}
+	sort.Slice(history, func(i, j int) bool { return history[i].Call < history[j].Call })
+	shown := 0
+	for _, o := range history {
+		if !placed[describe(o)] && shown < 16 {
+			fmt.Fprintf(&b, "not placed %s\n", describe(o))
+			shown++
+		}
+	}
+	return b.String()
+}
+
+func describe(o porcupine.Operation) string {
+	act, res := o.Input.(action), o.Output.(result)
+	s := fmt.Sprintf("%d..%d µs client %d: %v %v: ", o.Call/1000, o.Return/1000, o.ClientId, act.verb, act.costs)
+	switch {
+	case res.unknown:
+		return s + "unknown"
+	case act.verb == algo.Refund:
+		return s + fmt.Sprint("refunded ", res.refunded)
+	}
+	return s + fmt.Sprintf("%v at %d: %v", res.allowed, res.now, res.each)
+}
+
 // TestLinear records histories of clients over a store whose server and network
 // fail, and finds for each an order of one thing after the other that explains
 // all of it.
@@ -299,7 +343,7 @@ func TestLinear(t *testing.T) {
 				ops += len(history)
 				switch verdict {
 				case porcupine.Illegal:
-					t.Errorf("history %d of rig %d is not linearizable", n, at)
+					t.Errorf("history %d of rig %d is not linearizable:\n%s", n, at, explain(n, history))
 				case porcupine.Unknown:
 					undecided++
 				}

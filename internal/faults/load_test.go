@@ -167,12 +167,17 @@ func (l *load) run(ctx context.Context) {
 	}
 }
 
-// control does what a check does that nobody answers: it is woken when the
-// deadline has passed. How much later than that is the machine's doing.
+// control does what a check does that nobody answers: it is handed to another
+// goroutine, and woken when the deadline has passed. How much later than that is
+// the machine's doing.
 func (l *load) control() {
-	woken := make(chan struct{}, 1)
+	in, woken := make(chan struct{}), make(chan struct{}, 1)
 	began := time.Now()
-	time.AfterFunc(l.deadline, func() { woken <- struct{}{} })
+	l.running.Go(func() {
+		<-in
+		time.AfterFunc(l.deadline, func() { woken <- struct{}{} })
+	})
+	in <- struct{}{}
 	<-woken
 	s := sample{began, time.Since(began) - l.deadline}
 	l.mu.Lock()

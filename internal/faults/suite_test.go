@@ -17,7 +17,7 @@ import (
 // long as it takes to see them.
 var long = os.Getenv("WEIR_FAULTS") == "long"
 
-func either(short, longer time.Duration) time.Duration {
+func either[T any](short, longer T) T {
 	if long {
 		return longer
 	}
@@ -131,13 +131,15 @@ func during(t *testing.T, f fault, s *scene) {
 	t.Logf("%s: %d checks, p99.9 %v (control late %v), max %v (control %v), back %v after PONG (control %v); %s; unknown %d", f.name,
 		during.checks, ms(during.p999), ms(during.noise), ms(during.longest), ms(during.noisiest), ms(back), ms(after.noisiest), during.seen(), during.unknown)
 
-	if most := limit + 10*time.Millisecond + during.noise; during.p999 > most {
-		t.Errorf("p99.9 of a decision is %v, want at most %v: the deadline, 10 ms and the control's lateness", during.p999, most)
+	// A busy machine may be late at a check and in time at the control beside it,
+	// so that twice the control's lateness is allowed for.
+	if most := limit + 10*time.Millisecond + 2*during.noise; during.p999 > most {
+		t.Errorf("p99.9 of a decision is %v, want at most %v: the deadline, 10 ms and what the control shows of the machine", during.p999, most)
 	}
-	if most := 2*limit + during.noisiest; during.longest > most {
-		t.Errorf("the longest decision took %v, want at most %v: twice the deadline and the control's lateness", during.longest, most)
+	if most := 2*limit + 2*during.noisiest; during.longest > most {
+		t.Errorf("the longest decision took %v, want at most %v: twice the deadline and what the control shows of the machine", during.longest, most)
 	}
-	if most := recovery + after.noisiest; back > most {
+	if most := recovery + 2*after.noisiest; back > most {
 		t.Errorf("redis decides again %v after the first PONG, want at most %v", back, most)
 	}
 	f.kept(t, &during)
@@ -151,7 +153,7 @@ func (f *fault) kept(t *testing.T, during *figures) {
 	for kind, n := range during.kinds {
 		if slices.Contains(f.kinds, kind) {
 			felt += n
-		} else if kind != "timeout" || f.patient { // a busy machine is late with anything
+		} else if kind != "timeout" && kind != "stale" || f.patient { // a busy machine is late with anything
 			t.Errorf("%d errors of kind %s, which is not this fault's", n, kind)
 		}
 	}
@@ -180,6 +182,9 @@ func await(t testing.TB, what string, ok func() bool) {
 	}
 }
 
+// written is the key that firstPong writes.
+const written = "written"
+
 // firstPong returns when a server first did what only a primary does: a write.
 // It asks over new connections, by the way that the store goes.
 func (s *scene) firstPong(ctx context.Context) time.Time {
@@ -197,7 +202,7 @@ func (s *scene) firstPong(ctx context.Context) time.Time {
 		go func() {
 			for ctx.Err() == nil {
 				if c, err := testredis.Dial(addr); err == nil {
-					_, err = c.DoWithin(200*time.Millisecond, "SET", "written", "1", "PX", "1000")
+					_, err = c.DoWithin(200*time.Millisecond, "SET", written, "1", "PX", "1000")
 					_ = c.Close()
 					if err == nil {
 						first <- time.Now()
