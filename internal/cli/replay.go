@@ -27,8 +27,8 @@ have been refused, when and by which rule, and how close the others came. Nothin
 is charged anywhere. Logs may be of different formats, compressed with gzip or
 zstd, and several parts of one in any order; - is standard input.
 
-A rule's refusals are what it would have refused by itself, whether or not
-another rule refused the same request, and also if it is a shadow.`,
+A rule's refusals are what it would have refused alone, without the other rules;
+so they may add up to more or less than what the policy as a whole refuses.`,
 		Example: `  weir replay -c weir.yaml /var/log/nginx/access.log*
   zcat access.log.gz | weir replay -c weir.yaml --json -`,
 		Args: cobra.ArbitraryArgs,

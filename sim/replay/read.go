@@ -12,9 +12,9 @@ import (
 // A log is long and its requests must be decided one after the other, so the
 // work is cut where order does not matter yet:
 //
-//	lines → records │ order, who is it, which limits apply │ decide, count
+//	lines → records │ order, who is it, which limits apply │ decide │ count
 //
-// Each part is a goroutine; chunks of steps go round between the last two.
+// Each part is a goroutine; chunks of steps go round through the last three.
 
 // chunk is steps of one Given. last says that the records are done with after it.
 type chunk struct {
@@ -26,30 +26,39 @@ type chunk struct {
 
 const (
 	chunkSize = 128
-	chunks    = 6
+	chunks    = 8
 )
 
 // Read decides every request of the files. after is called now and then, or is
 // nil. The error is ctx's.
 func (run *Run) Read(ctx context.Context, files *accesslog.Files, after func()) error {
 	ctx, stop := context.WithCancel(ctx)
-	empty, full := make(chan *chunk, chunks), make(chan *chunk, chunks)
+	empty, matched, decided := make(chan *chunk, chunks), make(chan *chunk, chunks), make(chan *chunk, chunks)
 	for range chunks {
 		empty <- &chunk{steps: make([]step, chunkSize)}
 	}
-	var matching sync.WaitGroup
-	matching.Go(func() {
-		defer close(full)
-		run.matchAll(ctx, files, empty, full)
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		defer close(matched)
+		run.matchAll(ctx, files, empty, matched)
+	})
+	parts.Go(func() {
+		defer close(decided)
+		for c := range matched {
+			for i := range c.steps[:c.n] {
+				run.charge(ctx, &c.steps[i])
+			}
+			decided <- c
+		}
 	})
 	var err error
-	for c := range full {
-		if c.err != nil {
+	for c := range decided {
+		if err == nil {
 			err = c.err
 		}
 		for i := range c.steps[:c.n] {
 			if err == nil {
-				err = run.charge(ctx, &c.steps[i])
+				err = run.tally(ctx, &c.steps[i])
 			}
 		}
 		if err != nil {
@@ -65,17 +74,17 @@ func (run *Run) Read(ctx context.Context, files *accesslog.Files, after func()) 
 		}
 	}
 	stop()
-	matching.Wait()
+	parts.Wait()
 	return err
 }
 
 // matchAll fills chunks until the files end or ctx does.
-func (run *Run) matchAll(ctx context.Context, files *accesslog.Files, empty <-chan *chunk, full chan<- *chunk) {
+func (run *Run) matchAll(ctx context.Context, files *accesslog.Files, empty <-chan *chunk, matched chan<- *chunk) {
 	for {
 		given, err := files.Next(ctx)
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				full <- &chunk{err: err}
+				matched <- &chunk{err: err}
 			}
 			return
 		}
@@ -90,7 +99,7 @@ func (run *Run) matchAll(ctx context.Context, files *accesslog.Files, empty <-ch
 			if len(rest) == 0 {
 				c.given = given
 			}
-			full <- c
+			matched <- c
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package replay runs recorded requests through a policy: the very gate of
 // production, over the memory store, on a clock that stands where the log does.
 //
-//	accesslog.Record → identity.Call → gate ( virtual clock ) → tallies → Report
+//	accesslog.Record → identity.Call → gate ( virtual clock ) → alone → tallies → Report
 //
 // What a log cannot tell (API keys, cookies, most headers) the gate finds
 // missing, as it would in a request without them.
@@ -26,7 +26,11 @@ type Run struct {
 	gate    *gate.Gate
 	limiter *weir.Limiter
 	memory  *weir.Memory
-	now     int64 // microseconds; the store's clock
+	now     int64 // microseconds; the clock of the gate's store
+	seen    int64 // the clock of the tallies, which follow
+	alone   *alone
+	key     string // the last that hashKey was asked for
+	keyHash uint64
 	one     step
 	wants   accesslog.Wants
 	names   names
@@ -67,7 +71,11 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 		return nil, err
 	}
 	run.gate = gate.New(run.limiter, r, p)
-	for _, rule := range run.gate.Policy().Rules() {
+	if run.alone, err = newAlone(run.memory, o.MaxBytes); err != nil {
+		return nil, err
+	}
+	rules := run.gate.Policy().Rules()
+	for _, rule := range rules {
 		t := newTally(rule)
 		run.rules = append(run.rules, t)
 		run.byRule[rule] = t
@@ -79,7 +87,9 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 func (run *Run) Wants() accesslog.Wants { return run.wants }
 
 // Close frees the balances.
-func (run *Run) Close() error { return run.limiter.Close() }
+func (run *Run) Close() error {
+	return errors.Join(run.limiter.Close(), run.alone.limiter.Close())
+}
 
 // step is one request on its way through a Run.
 type step struct {
@@ -94,7 +104,8 @@ type step struct {
 // Take decides a request at its time. The error is a dead context's.
 func (run *Run) Take(ctx context.Context, r *accesslog.Record) error {
 	run.match(ctx, &run.one, r)
-	return run.charge(ctx, &run.one)
+	run.charge(ctx, &run.one)
+	return run.tally(ctx, &run.one)
 }
 
 // match finds what limits apply to a request. It may run ahead of charge, in
@@ -115,18 +126,25 @@ func (run *Run) match(ctx context.Context, s *step, r *accesslog.Record) {
 	s.decided, s.err = run.gate.Match(ctx, &s.call, &s.verdict)
 }
 
-// charge decides a request that was matched, and counts.
-func (run *Run) charge(ctx context.Context, s *step) error {
+// charge decides a request that was matched.
+func (run *Run) charge(ctx context.Context, s *step) {
+	run.now = max(run.now, s.record.At)
+	if s.err == nil && !s.decided {
+		if s.err = run.gate.Charge(ctx, &s.verdict); s.err == nil {
+			s.err = run.alone.judge(ctx, &s.verdict)
+		}
+	}
+}
+
+// tally counts a request that was decided.
+func (run *Run) tally(ctx context.Context, s *step) error {
 	r, v := s.record, &s.verdict
-	run.now = max(run.now, r.At)
+	run.seen = max(run.seen, r.At)
 	if run.requests == 0 {
 		run.first, run.last = r.At, r.At
 	}
 	run.first, run.last = min(run.first, r.At), max(run.last, r.At)
 	run.requests++
-	if s.err == nil && !s.decided {
-		s.err = run.gate.Charge(ctx, v)
-	}
 	if s.err != nil {
 		if input := (*weir.InputError)(nil); !errors.As(s.err, &input) {
 			return s.err
@@ -139,18 +157,19 @@ func (run *Run) charge(ctx context.Context, s *step) error {
 	if v.Rule != nil { // refused for want of a key part
 		t := run.byRule[v.Rule]
 		t.matched++
-		t.refuse(run, run.hash(r.Client), func() string { return "(missing, " + r.Client + ")" })
+		t.refuse(run.hash(r.Client), run.seen, func() string { return "(missing, " + r.Client + ")" })
 	}
-	run.tallyCharges(v)
 	if !v.Bill.Allowed && run.clients != nil {
 		run.clients[strings.Clone(run.clientText(v, r))]++
 	}
+	run.tallyCharges(v)
 	return nil
 }
 
-// tallyCharges counts what each rule says of the request. A rule with a try makes
+// tallyCharges counts what each rule would have said of the request alone. A rule with a try makes
 // two charges under every reading of the path, the live one first.
 func (run *Run) tallyCharges(v *gate.Verdict) {
+	run.key = "" // its room has been used anew
 	for i := 0; i < len(v.Rules); {
 		rule := v.Rules[i]
 		t := run.byRule[rule]
@@ -175,12 +194,21 @@ func (run *Run) count(allowed bool) {
 		run.allowed++
 	} else {
 		run.denied++
-		run.worst.add(run.now)
+		run.worst.add(run.seen)
 	}
-	run.series.add(run.now, allowed)
+	run.series.add(run.seen, allowed)
 }
 
 func (run *Run) hash(key string) uint64 { return maphash.String(run.seed, key) }
+
+// hashKey is hash for the keys of one request, which are often the same under
+// several rules.
+func (run *Run) hashKey(key string) uint64 {
+	if key != run.key || key == "" {
+		run.key, run.keyHash = key, run.hash(key)
+	}
+	return run.keyHash
+}
 
 // clientText names the client as the policy counts it.
 func (run *Run) clientText(v *gate.Verdict, r *accesslog.Record) string {

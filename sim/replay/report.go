@@ -29,8 +29,8 @@ type Report struct {
 type Rule struct {
 	Rule    string `json:"rule"`
 	Matched int64  `json:"matched"`
-	// Denied counts the requests that the rule would have refused, whether or
-	// not others refused them as well, and whether or not it is a shadow.
+	// Denied counts the requests that the rule would have refused alone, without
+	// the others; a shadow too.
 	Denied        int64    `json:"denied"`
 	Callers       int64    `json:"callers"`
 	CallersDenied int64    `json:"callers_denied"`

@@ -43,11 +43,11 @@ func (t *tally) take(run *Run, v *gate.Verdict, i, end, step int) {
 	refused := false
 	for ; i < end; i += step {
 		d := &v.Bill.Each[i]
-		hash := run.hash(v.Bill.Charges[i].Key)
+		hash := run.hashKey(v.Bill.Charges[i].Key)
 		switch {
 		case !d.Allowed && !refused:
 			refused = true
-			t.refuse(run, hash, func() string { return gate.KeyText(v.Rules[i], v.Bill.Charges[i].Key) })
+			t.refuse(hash, run.seen, func() string { return gate.KeyText(v.Rules[i], v.Bill.Charges[i].Key) })
 			continue
 		case d.Allowed && d.Limit > 0 && d.Limit != weir.Unbounded && d.Remaining*t.limit < t.remaining*d.Limit:
 			t.remaining, t.limit = d.Remaining, d.Limit
@@ -60,17 +60,17 @@ func (t *tally) take(run *Run, v *gate.Verdict, i, end, step int) {
 
 // refuse counts a refused request of a caller. text spells the caller, and is
 // called at its first refusal.
-func (t *tally) refuse(run *Run, hash uint64, text func() string) {
+func (t *tally) refuse(hash uint64, now int64, text func() string) {
 	t.denied++
 	if t.callers[hash]++; t.callers[hash] == 1 {
 		t.texts[hash] = strings.Clone(text())
 	}
 	if t.first == 0 {
-		t.first = run.now
+		t.first = now
 	}
-	t.last = run.now
-	t.worst.add(run.now)
-	t.series.add(run.now, false)
+	t.last = now
+	t.worst.add(now)
+	t.series.add(now, false)
 }
 
 // topCallers is how many callers a report names for each rule.

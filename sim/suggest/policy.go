@@ -66,6 +66,9 @@ func ruleName(pattern string) string {
 		}
 		return '_'
 	}, pattern)
+	if pattern == "/" {
+		name = "-root"
+	}
 	return "route" + name[:min(len(name), 50)]
 }
 
