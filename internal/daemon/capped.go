@@ -11,6 +11,23 @@ import (
 // and the memory of readers are bounded too.
 const maxConnections = 16_384
 
+const (
+	// kept back for the store, the policy, certificates and the runtime.
+	ownDescriptors = 64
+	// of those left, a door takes a quarter: there are four, or one that opens a
+	// connection for each of its clients.
+	doorsShare         = 4
+	unknownDescriptors = 1 << 20
+)
+
+// connectionCap returns how many connections a door may hold where the process
+// may have so many descriptors. One that ran out of them could accept nobody, nor
+// reach its store.
+func connectionCap(descriptors uint64) int {
+	left := max(descriptors, ownDescriptors) - ownDescriptors
+	return int(min(max(left/doorsShare, 1), maxConnections))
+}
+
 // capped is a listener that closes connections over its cap at once. A listener
 // that stopped accepting instead would leave new clients waiting behind idle
 // ones without a word.

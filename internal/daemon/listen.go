@@ -144,7 +144,7 @@ func (l *Listen) open(door string, trusted func(net.Addr) bool) (*doorListener, 
 		}
 	}
 	bottom := newBacklog(listener.(deadlined)) // TCP and unix listeners are
-	listener = &capped{Listener: bottom, room: make(chan struct{}, maxConnections)}
+	listener = &capped{Listener: bottom, room: make(chan struct{}, connectionCap(descriptors()))}
 	if l.ProxyProtocol {
 		listener = newAnnouncing(listener, trusted, announceWithin)
 	}
