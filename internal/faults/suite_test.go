@@ -221,9 +221,18 @@ func (s *scene) firstPong(ctx context.Context) time.Time {
 	}
 }
 
+// scratch is a directory for what all tests share.
+var scratch string
+
 // TestMain prints the table of what was measured.
 func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "weir-faults-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
+	_ = os.RemoveAll(scratch) // a temporary directory; nothing depends on it
 	if len(table.rows) > 0 {
 		fmt.Println(report())
 	}
