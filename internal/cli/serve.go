@@ -154,7 +154,7 @@ func (l *listenFlags) listen(f *pflag.FlagSet, door string, file *policyfile.Lis
 }
 
 func newServe() *cobra.Command {
-	e, l, a, g := &engine{}, &listenFlags{}, &adminFlags{}, &rlsFlags{}
+	e, l, a, g, r := &engine{}, &listenFlags{}, &adminFlags{}, &rlsFlags{}, &respFlags{}
 	drills := false
 	cmd := &cobra.Command{
 		Use:   "serve [-c FILE]",
@@ -173,6 +173,7 @@ server's files and answers /json on the http door and gRPC on the grpc door. The
 other --rls flags are what that server takes from its environment.`,
 		Example: `  weir serve
   weir serve --grpc 127.0.0.1:8081 --rls-config config/
+  weir serve --resp 127.0.0.1:6390
   weir serve -c weir.yaml --store redis://127.0.0.1:6379/0`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -202,6 +203,9 @@ other --rls flags are what that server takes from its environment.`,
 			if err := g.config(cmd.Flags(), l, &c); err != nil {
 				return err
 			}
+			if err := r.config(cmd.Flags(), l, &c); err != nil {
+				return err
+			}
 			c.Store.Drills = drills
 			return e.run(cmd.Context(), c)
 		},
@@ -211,6 +215,7 @@ other --rls flags are what that server takes from its environment.`,
 	l.access(cmd.Flags())
 	a.flags(cmd.Flags())
 	g.flags(cmd.Flags())
+	r.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&drills, "allow-drills", false, "let weir drill make the store fail on purpose, for a while")
 	return cmd
 }

@@ -117,8 +117,6 @@ func unheeded(f *policyfile.File) (names []string) {
 		name string
 		set  bool
 	}{
-		{"events", f.Events.RedisStream != ""},
-		{"listen.resp", f.Listen.RESP.Address != ""},
 	} {
 		if s.set {
 			names = append(names, s.name)
