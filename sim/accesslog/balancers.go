@@ -26,12 +26,17 @@ func (p *parser) envoy(line []byte, r *Record) string {
 	if !ok || !isStatus(status) {
 		return "no status after the request"
 	}
-	for len(rest) > 0 && rest[0] != '"' { // flags, bytes and durations: their number differs between versions
-		_, rest = word(rest)
-		rest = bytes.TrimLeft(rest, " ")
-	}
+	// Flags, reasons, bytes and durations: their number differs between versions,
+	// and a reason may stand in quotes. The last of them is no quoted word.
 	var forwarded, agent, host []byte
-	forwarded, rest = word(rest)
+	for rest = bytes.TrimLeft(rest, " "); len(rest) > 0; rest = bytes.TrimLeft(rest, " ") {
+		isQuoted := rest[0] == '"'
+		forwarded, rest = word(rest)
+		if isQuoted && len(rest) > 1 && rest[1] == '"' {
+			break
+		}
+		forwarded = nil
+	}
 	agent, rest = word(rest)
 	_, rest = word(rest)
 	host, _ = word(rest)
@@ -108,7 +113,8 @@ func (p *parser) haproxy(line []byte, r *Record) string {
 	}
 	request, _, _ := quoted(rest[quote+1:]) // a long one is cut, with its quote
 	r.Stamp = us
-	r.setClient(&p.arena, line[bytes.LastIndexByte(line[:open], ' ')+1:open])
+	client := line[bytes.LastIndexByte(line[:open], ' ')+1 : open]
+	r.setClient(&p.arena, client[:lastColon(client)]) // IPv6 stands without brackets
 	r.setRequest(&p.arena, request)
 	return ""
 }
