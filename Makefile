@@ -1,9 +1,10 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak flood bench race mainjob verify faults linear swaps crowd gateways caddy page demo cover cold-build docs algorithms kills clean
+.PHONY: help test lint fuzz soak flood bench race mainjob verify faults linear soak-faults swaps crowd gateways caddy page demo cover cold-build docs algorithms kills clean
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
+SOAK ?= 15m
 KEYS ?= 10000000
 
 help: ## list the targets
@@ -57,6 +58,9 @@ linear: ## 500 histories of 8 clients through faults, each explained by the algo
 
 page: ## the admin page in a real browser, with a minute of 1,000 decisions a second
 	WEIR_LONG=1 go test -count 1 -run TestPage -v ./internal/pagetest
+
+soak-faults: ## SOAK (15m) of mixed load with random faults: memory, goroutines and descriptors stay flat
+	WEIR_SOAK=$(SOAK) go test -count 1 -timeout 0 -v -run TestSoak ./internal/faults
 
 demo: ## API, proxy, policy and three callers in one terminal
 	go run ./cmd/weir demo
