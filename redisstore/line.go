@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 )
 
 const (
-	maxWeight = 256            // of a flight
 	maxQueued = 64 * maxWeight // waiting on one line
 	minProbe  = 250 * time.Millisecond
 )
@@ -25,7 +25,9 @@ type line struct {
 	queue   *batch.Queue[*request]
 	flights chan *flight // idle buffers, one per sender
 	breaker breaker
-	offset  atomic.Int64 // its clock minus ours in µs, at least; 0 until known
+	paced   pace
+	asking  sync.WaitGroup // how fast the server is
+	offset  atomic.Int64   // its clock minus ours in µs, at least; 0 until known
 }
 
 func newLine(s *Store, group uint16) *line {
@@ -44,6 +46,7 @@ func newLine(s *Store, group uint16) *line {
 
 func (l *line) close() {
 	l.queue.Close()
+	l.asking.Wait()
 	l.breaker.end()
 }
 
@@ -89,6 +92,9 @@ func (l *line) send(requests []*request, deadline time.Time) error {
 	default:
 		l.breaker.record(nil)
 		l.store.observed(requests, deadline, began, "")
+		if l.paced.flown(requests) {
+			l.asking.Go(l.keepPace)
+		}
 	}
 	return nil
 }
@@ -234,6 +240,7 @@ func commandText(s *scripts) *script { return &s.command }
 func fingerprint(s *scripts) *script { return &s.fingerprint }
 func instances(s *scripts) *script   { return &s.instances }
 func mark(s *scripts) *script        { return &s.mark }
+func load(s *scripts) *script        { return &s.load }
 
 func refusesWrites(err error) bool {
 	text, ok := refusal(err)

@@ -17,6 +17,7 @@ type request struct {
 	body     []byte // the parts' arguments, one after the other
 	outcomes []outcome
 	lane     uint8 // of the queue: from the first bill's group
+	weight   int   // of all parts
 }
 
 // newRequest returns an empty request with room for the usual bill.
@@ -36,7 +37,7 @@ func newRequest() any {
 // reset empties the request for another use. It keeps no key alive.
 func (r *request) reset() {
 	clear(r.keys)
-	r.parts, r.keys, r.body, r.outcomes = r.parts[:0], r.keys[:0], r.body[:0], r.outcomes[:0]
+	r.parts, r.keys, r.body, r.outcomes, r.weight = r.parts[:0], r.keys[:0], r.body[:0], r.outcomes[:0], 0
 }
 
 // part is one bill of a request.
@@ -77,6 +78,13 @@ const (
 // kind: its state is up to 70 kB to read.
 const logWeight = 25
 
+func weightOf(k algo.Kind) int {
+	if k == algo.SlidingLog {
+		return logWeight
+	}
+	return 1
+}
+
 // add encodes a bill, or those of its balances that pick names, into the request
 // and returns its weight. clock is the time the store is expected to have, for
 // calendar periods. With pick, trials are judged as if enforced: who picks says
@@ -110,13 +118,11 @@ func (r *request) add(verb algo.Verb, bill *weir.Bill, pick []int, keys *keyer, 
 		}
 		r.quota(&p, bal, clock)
 		r.outcomes = append(r.outcomes, outcome{kind: bal.Quota.Kind})
-		weight++
-		if bal.Quota.Kind == algo.SlidingLog {
-			weight += logWeight - 1
-		}
+		weight += weightOf(bal.Quota.Kind)
 	}
 	p.to = len(r.body)
 	r.parts = append(r.parts, p)
+	r.weight += weight
 	return weight
 }
 

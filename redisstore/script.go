@@ -22,7 +22,7 @@ const shebang = "#!lua flags=allow-oom\n"
 
 // scripts are the texts of one store: they differ in where the time comes from
 // and in whether they declare themselves.
-type scripts struct{ take, command, fingerprint, instances, mark script }
+type scripts struct{ take, command, fingerprint, instances, mark, load script }
 
 func composeScripts(givenClock, plain bool) scripts {
 	clock := "1_clock_server"
@@ -40,6 +40,7 @@ func composeScripts(givenClock, plain bool) scripts {
 		fingerprint: compose(head, "5_fingerprint"),
 		instances:   compose(head, clock, "5_instances"),
 		mark:        compose(head, "5_mark"),
+		load:        compose(head, "5_load"),
 	}
 }
 

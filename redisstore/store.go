@@ -290,7 +290,7 @@ func (s *Store) groupOf(b *weir.Bill) (group uint16, one bool) {
 // together returns how many bills from the front go together: takes and peeks on
 // one line, up to the weight of a flight; any other bill goes by itself.
 func (s *Store) together(bills []*weir.Bill) int {
-	weight := 0
+	weight, most := 0, maxWeight
 	var first uint16
 	for n, b := range bills {
 		group, one := s.groupOf(b)
@@ -299,8 +299,12 @@ func (s *Store) together(bills []*weir.Bill) int {
 			if first = group; alone {
 				return 1
 			}
+			most = s.line(group).paced.weighs()
 		}
-		if weight += len(b.Charges); n > 0 && (alone || group != first || weight > maxWeight) {
+		for i := range b.Charges {
+			weight += weightOf(b.Charges[i].Limit.Kind())
+		}
+		if n > 0 && (alone || group != first || weight > most) {
 			return n
 		}
 	}

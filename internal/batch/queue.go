@@ -41,7 +41,7 @@ type Options[T any] struct {
 	Send func(flight []T, deadline time.Time) error
 
 	Senders   int           // flights out at a time
-	MaxWeight int           // of one flight; a heavier call flies alone
+	MaxWeight int           // of one flight, at first; a heavier call flies alone
 	MaxQueued int           // weight that may wait; over it calls get ErrFull
 	Timeout   time.Duration // from arrival to answer
 }
@@ -276,6 +276,13 @@ func (q *Queue[T]) take(calls []*call[T], flight []T) ([]*call[T], []T, time.Tim
 		q.ready.Signal()
 	}
 	return calls, flight, calls[0].deadline
+}
+
+// SetMaxWeight changes the weight that flights may have from the next on.
+func (q *Queue[T]) SetMaxWeight(w int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.o.MaxWeight = w
 }
 
 // Close answers what waits, sends nothing new after it and waits for the
