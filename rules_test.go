@@ -41,7 +41,7 @@ var rooms = []room{
 	{dir: "headers", imports: "root"},
 	{dir: "httplimit", imports: "root identity gate headers"},
 	{dir: "grpclimit", imports: "root identity gate headers", outside: true},
-	{dir: "internal/door/...", imports: "root identity gate headers observe internal/door/...", outside: true, serves: true},
+	{dir: "internal/door/...", imports: "root identity gate headers observe/... internal/door/...", outside: true, serves: true},
 	{dir: "internal/door/admin", imports: "root identity policy gate headers sim observe/... internal/door/...", outside: true, serves: true},
 	{dir: "observe/stream", imports: "root observe internal/redisconn", outside: true, serves: true},
 	{dir: "observe/...", imports: "root observe/...", outside: true},

@@ -73,6 +73,19 @@ func (c *client) post(ctx context.Context, path string, body, answer any) error 
 		return err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	return c.ask(r, answer)
+}
+
+// get reads a JSON answer into answer.
+func (c *client) get(ctx context.Context, path string, answer any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return err
+	}
+	return c.ask(r, answer)
+}
+
+func (c *client) ask(r *http.Request, answer any) error {
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -94,7 +107,7 @@ func (c *client) post(ctx context.Context, path string, body, answer any) error 
 		return problem(w, text)
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("%s%s: %w", c.base, path, err)
+		return fmt.Errorf("%s: %w", r.URL.Redacted(), err)
 	}
 	return nil
 }

@@ -22,14 +22,28 @@ func (a *adminAsk) flags(f *pflag.FlagSet) {
 
 // post asks the admin door.
 func (a *adminAsk) post(ctx context.Context, path string, body, answer any) error {
-	c, err := newClient(a.addr, a.tokenFile, "weir serve opens the admin door on 127.0.0.1:8082; --addr names another")
+	c, err := a.client()
 	if err != nil {
 		return err
 	}
-	if c.token == "" {
+	return c.post(ctx, path, body, answer)
+}
+
+// get asks it for what only has to be looked at.
+func (a *adminAsk) get(ctx context.Context, path string, answer any) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	return c.get(ctx, path, answer)
+}
+
+func (a *adminAsk) client() (*client, error) {
+	c, err := newClient(a.addr, a.tokenFile, "weir serve opens the admin door on 127.0.0.1:8082; --addr names another")
+	if err == nil && c.token == "" {
 		c.token = os.Getenv(adminToken)
 	}
-	return c.post(ctx, path, body, answer)
+	return c, err
 }
 
 func newMode() *cobra.Command {

@@ -18,7 +18,7 @@ import (
 )
 
 func newProxy() *cobra.Command {
-	e, l := &engine{}, &listenFlags{}
+	e, l, a := &engine{}, &listenFlags{}, &adminFlags{}
 	var limit string
 	var upstreams, key, trusted, attrs []string
 	proxyProtocol := false
@@ -59,6 +59,13 @@ admitted. The listener serves nothing of its own.`,
 					"--proxy-protocol believes trusted peers, and none is named")
 			}
 			c.Doors = []daemon.Door{daemon.Proxy(listen, o)}
+			if a.address != daemon.Off { // the file's is that of serve, which may run beside
+				management, err := a.listen(cmd.Flags(), c.File)
+				if err != nil {
+					return err
+				}
+				c.Doors = append(c.Doors, daemon.Admin(management))
+			}
 			return e.run(cmd.Context(), c)
 		},
 	}
@@ -75,6 +82,7 @@ admitted. The listener serves nothing of its own.`,
 	f.StringArrayVar(&attrs, "attr", nil, "read attr:NAME from the first 8 KiB of bodies: NAME=form:FIELD or NAME=json:FIELD; may be repeated")
 	f.DurationVar(&o.MaxWait, "max-wait", 30*time.Second, "how long a leaky bucket may hold a request back")
 	f.IntVar(&o.MaxWaiting, "max-waiting", 1000, "how many requests leaky buckets may hold back at a time")
+	f.StringVar(&a.address, "admin", daemon.Off, "where the admin door listens, with its metrics: HOST:PORT, unix:PATH or off")
 	l.certificates(f)
 	e.flags(f)
 	return cmd

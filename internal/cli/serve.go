@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weirhq/weir/internal/daemon"
+	"github.com/weirhq/weir/observe/logs"
 	"github.com/weirhq/weir/policy/policyfile"
 )
 
@@ -63,15 +64,13 @@ func (e *engine) config(stderr io.Writer) (c daemon.Config, err error) {
 }
 
 func (e *engine) logger(w io.Writer) (*slog.Logger, error) {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	level := slog.LevelInfo
 	if e.verbose {
-		options.Level = slog.LevelDebug
+		level = slog.LevelDebug
 	}
 	switch e.logs {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, options)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, options)), nil
+	case "text", "json":
+		return logs.New(w, e.logs == "json", level), nil
 	}
 	return nil, misuse("", "--log-format %q is unknown; use text or json", e.logs)
 }

@@ -37,7 +37,9 @@ type Core struct {
 	layers        *layer.Stacked
 	heartbeats    *redisstore.Heartbeats // of a shared store, or nil
 	watch         *redisstore.Watch      // of a shared store, or nil
-	probe         *weir.Limiter          // the store itself, without layers and unobserved
+	bare          weir.Store             // the store itself, without layers
+	probe         *weir.Limiter          // asks it, unobserved
+	watchers      *watchers              // nil where nobody serves
 	modes         *modes
 	drills        *drills // nil where they are not allowed
 	draining      atomic.Bool
@@ -84,7 +86,7 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	if len(watchers) > 0 {
 		options.Observer = observers(watchers)
 	}
-	c := &Core{log: log, layers: layers, store: store.Caps().Source, receiptSecret: receiptSecret(s.Secret, store), drills: drilling}
+	c := &Core{log: log, layers: layers, bare: store, store: store.Caps().Source, receiptSecret: receiptSecret(s.Secret, store), drills: drilling}
 	if shared, ok := store.(*redisstore.Store); ok {
 		c.heartbeats = shared.Heartbeats()
 		options.Instances = c.heartbeats.Instances

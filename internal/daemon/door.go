@@ -57,10 +57,21 @@ func Admin(l Listen) Door {
 		if c.drills != nil {
 			o.Drills = c.drills
 		}
+		var open []string
+		if w := c.watchers; w != nil {
+			o.Metrics, o.Scrape, o.Top, o.Refusals = w.metrics.Gatherer(), w.metrics.Handler(), w.top, w.refusals
+			o.Limiter, o.Log, o.Secret = c.Limiter, c.log, w.secret
+			if w.stream != nil {
+				o.Events = w.stream.Find
+			}
+			if w.openMetrics {
+				open = append(open, "/metrics")
+			}
+		}
 		handler := admin.New(o)
 		if l.Token != "" {
 			var err error
-			if handler, err = admin.Login(l.Token, handler); err != nil {
+			if handler, err = admin.Login(l.Token, handler, open...); err != nil {
 				return nil, err
 			}
 		}

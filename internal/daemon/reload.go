@@ -60,11 +60,13 @@ func (c *Config) reload(core *Core, servers []Server) error {
 	if err != nil {
 		fault := "the policy file was changed and is wrong; the one before it is in force"
 		core.policyFault.Store(&fault)
+		core.watchers.rejected()
 		c.Log.Error("the policy file is wrong; the one before it stays in force", "error", err.Error())
 		return err
 	}
 	core.enforce(r)
 	core.policyFault.Store(nil)
+	core.watchers.enforced(core, f)
 	for _, setting := range fixed(c.File, f) {
 		c.Log.Warn("a changed setting takes effect at the next start", "file", f.Name, "setting", setting)
 	}
@@ -90,8 +92,8 @@ func fixed(was, is *policyfile.File) (names []string) {
 		{"decision_timeout", was.DecisionTimeout, is.DecisionTimeout},
 		{"max_overshoot", was.MaxOvershoot, is.MaxOvershoot},
 		{"listen", was.Listen, is.Listen},
-		{"admin", was.Admin, is.Admin},
 		{"events", was.Events, is.Events},
+		{"admin", was.Admin, is.Admin},
 	} {
 		if !reflect.DeepEqual(s.was, s.is) {
 			names = append(names, s.name)

@@ -77,11 +77,21 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer stop()
+	watchers, err := c.openWatchers()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, watchers.close(c.Log)) }()
+	c.Observers = append(c.Observers, watchers.list()...)
+	c.Store.OnFlight = watchers.flight
 	core, err := c.Open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
+	core.watchers = watchers
+	watchers.look(core, core.bare)
+	watchers.enforced(core, c.File)
 	if err := c.openRLS(core); err != nil {
 		return err
 	}

@@ -25,6 +25,8 @@ type StoreConfig struct {
 	Overshoot int64
 	// Notify is told when a shared store goes away and when it is back, or nil.
 	Notify func(redisstore.Health)
+	// OnFlight is told of every call of a shared store, or nil.
+	OnFlight func(redisstore.Flight)
 	// Drills allows whoever has the admin door to make the store fail on purpose.
 	Drills  bool
 	through func(redisstore.Scripter) redisstore.Scripter
@@ -42,7 +44,7 @@ func OpenStore(c StoreConfig) (weir.Store, error) {
 		return weir.NewMemory(weir.MemoryOptions{}), nil
 	}
 	store, err := redisstore.Open(c.URL, redisstore.Options{
-		Prefix: c.Prefix, Secret: c.Secret, Timeout: c.Timeout, Conn: c.Conn, Notify: c.Notify, Through: c.through,
+		Prefix: c.Prefix, Secret: c.Secret, Timeout: c.Timeout, Conn: c.Conn, Notify: c.Notify, OnFlight: c.OnFlight, Through: c.through,
 	})
 	if err != nil {
 		return nil, &StoreError{err}

@@ -3,12 +3,18 @@
 package admin
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/internal/door/api"
+	"github.com/weirhq/weir/observe/refusals"
+	"github.com/weirhq/weir/observe/stream"
+	"github.com/weirhq/weir/observe/top"
 )
 
 // Options is what the door looks into.
@@ -20,6 +26,18 @@ type Options struct {
 	Modes Modes
 	// Metrics are what the page shows as it happens; nil shows nothing.
 	Metrics prometheus.Gatherer
+	// Scrape serves the metrics; nil has no /metrics.
+	Scrape http.Handler
+	// Top and Refusals know what was decided lately, and Events what stands in the
+	// stream of events, of an ID; nil knows nothing.
+	Top      *top.Top
+	Refusals *refusals.Refusals
+	Events   func(ctx context.Context, id string) (stream.Event, bool)
+	// Limiter is stepped in to; nil has no resets and no blocks. Every one is
+	// written to Log, keys as hashes under Secret.
+	Limiter *weir.Limiter
+	Log     *slog.Logger
+	Secret  []byte
 	// Closing ends what would go on for ever, or is nil.
 	Closing <-chan struct{}
 }
@@ -38,6 +56,20 @@ func New(o Options) http.Handler {
 	routes["/v1/drill"] = api.Route{Method: http.MethodPost, Serve: d.drill}
 	if o.Modes != nil {
 		routes["/v1/mode"] = api.Route{Method: http.MethodPost, Serve: d.mode}
+	}
+	if o.Limiter != nil {
+		routes["/v1/reset"] = api.Route{Method: http.MethodPost, Serve: d.reset}
+		routes["/v1/block"] = api.Route{Method: http.MethodPost, Serve: d.block}
+		routes["/v1/unblock"] = api.Route{Method: http.MethodPost, Serve: d.unblock}
+	}
+	if o.Scrape != nil {
+		routes["/metrics"] = api.Route{Method: http.MethodGet, Serve: o.Scrape.ServeHTTP}
+	}
+	if o.Top != nil {
+		routes["/v1/top"] = api.Route{Method: http.MethodGet, Serve: d.top}
+	}
+	if o.Refusals != nil {
+		routes["/v1/why"] = api.Route{Method: http.MethodGet, Serve: d.why}
 	}
 	pageRoutes(routes)
 	if o.Metrics != nil {

@@ -10,6 +10,7 @@ import (
 type Answer struct {
 	Outcome
 	Binding int       `json:"binding"`
+	ID      string    `json:"decision,omitempty"` // names a refusal, for weir why
 	Receipt string    `json:"receipt,omitempty"` // of a bill of one charge
 	Charges []Outcome `json:"charges"`
 }
@@ -31,7 +32,7 @@ type Outcome struct {
 
 // AnswerTo returns the answer to a decided bill.
 func AnswerTo(b *weir.Bill) Answer {
-	a := Answer{Outcome: outcome(&b.Decision), Binding: int(b.Binding), Charges: make([]Outcome, len(b.Charges))}
+	a := Answer{Outcome: outcome(&b.Decision), Binding: int(b.Binding), ID: b.IDText(), Charges: make([]Outcome, len(b.Charges))}
 	for i := range a.Charges { // a refusal without a bill has charges and no Each
 		if i < len(b.Each) {
 			a.Charges[i] = outcome(&b.Each[i])

@@ -4,6 +4,7 @@ import (
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/internal/door/api"
+	"github.com/weirhq/weir/observe"
 )
 
 // The bounds of this door. A bill's number of charges is the limiter's to bound
@@ -22,9 +23,12 @@ type request struct {
 
 var billFields = []string{"key", "limit", "cost", "charges", "receipt"}
 
+// doorNote tells observers of which door a bill is that no rule made.
+var doorNote observe.Door = "http"
+
 // readBill reads a bill. verb is what it is for.
 func readBill(b *api.Body, verb algo.Verb) (*request, error) {
-	r := &request{bill: weir.Bill{Verb: verb}}
+	r := &request{bill: weir.Bill{Verb: verb, Note: &doorNote}}
 	var one weir.Charge
 	var given [4]bool
 	one.Cost = 1

@@ -1,0 +1,170 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/observe/logs"
+	"github.com/weirhq/weir/observe/metrics"
+	"github.com/weirhq/weir/observe/refusals"
+	"github.com/weirhq/weir/observe/stream"
+	"github.com/weirhq/weir/observe/top"
+	"github.com/weirhq/weir/policy/policyfile"
+	"github.com/weirhq/weir/redisstore"
+)
+
+// watchers are what looks at the decisions of a daemon.
+type watchers struct {
+	metrics  *metrics.Metrics
+	top      *top.Top
+	refusals *refusals.Refusals
+	logs     *logs.Refusals
+	stream   *stream.Stream // or nil
+	doors    []string       // as decisions name them
+
+	secret      []byte // of key hashes
+	openMetrics bool   // scraping needs no token
+}
+
+// openWatchers makes what looks at decisions, before there is anything to look at.
+func (c *Config) openWatchers() (*watchers, error) {
+	w := &watchers{
+		metrics: metrics.New(metrics.Options{Version: version()}), top: top.New(top.Options{}),
+		refusals: refusals.New(), logs: logs.NewRefusals(c.Log, c.Store.Secret),
+		secret: c.Store.Secret, openMetrics: c.File != nil && c.File.Admin.OpenMetrics,
+	}
+	for i := range c.Doors {
+		switch name := c.Doors[i].Name; name {
+		case "admin":
+		case "http":
+			w.doors = append(w.doors, name, "auth")
+		default:
+			w.doors = append(w.doors, name)
+		}
+	}
+	var err error
+	w.stream, err = c.openStream()
+	return w, err
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+// openStream returns where events go, or nil for nowhere.
+func (c *Config) openStream() (*stream.Stream, error) {
+	if c.File == nil || c.File.Events.RedisStream == "" && c.File.Events.File == "" {
+		return nil, nil
+	}
+	e := &c.File.Events
+	var sink stream.Sink
+	var err error
+	switch {
+	case e.File != "":
+		sink, err = stream.ToFile(stream.FileOptions{Path: e.File, Bytes: int64(e.SegmentMiB) << 20, Keep: e.Segments})
+	case !c.Store.shared():
+		c.Log.Warn("events.redis_stream needs a store in Redis, so no events are written; events.file needs none", "file", c.File.Name)
+		return nil, nil
+	default:
+		sink, err = stream.ToRedis(c.Store.URL, stream.RedisOptions{Key: e.RedisStream, MaxLen: int64(e.MaxLen), MaxAge: e.MaxAge, Conn: c.Store.Conn})
+	}
+	if err != nil {
+		return nil, &PolicyError{errors.Join(errors.New(c.File.Name+": events"), err)}
+	}
+	return stream.New(sink, stream.Options{
+		Admitted: int(e.Admitted), Instance: instanceName(), Secret: c.Store.Secret,
+		OnError: func(err error) {
+			c.Log.Warn("events cannot be written; they wait in a buffer, and what does not fit is lost and counted", "error", err.Error())
+		},
+	}), nil
+}
+
+// instanceName names this process among others: the host, and a few random bytes.
+func instanceName() string {
+	random := make([]byte, 4)
+	rand.Read(random) // never fails: see crypto/rand
+	host, err := os.Hostname()
+	if err != nil {
+		host = "weir"
+	}
+	return host + "-" + hex.EncodeToString(random)
+}
+
+// list returns the observers.
+func (w *watchers) list() []weir.Observer {
+	all := []weir.Observer{w.metrics, w.top, w.refusals, w.logs}
+	if w.stream != nil {
+		all = append(all, w.stream)
+	}
+	return all
+}
+
+// flight counts a call of the store.
+func (w *watchers) flight(f redisstore.Flight) { w.metrics.Call(f.Bills, f.Queued, f.Took) }
+
+// look says where metrics find what other rooms count.
+func (w *watchers) look(c *Core, store weir.Store) {
+	s := metrics.Sources{DenyHits: c.layers.DenyHits, LogsSuppressed: w.logs.Suppressed}
+	s.Leases = func() metrics.Leases {
+		l := c.layers.Leases()
+		return metrics.Leases{Borrowed: l.Borrowed, Spent: l.Spent, Returned: l.Returned, Out: l.Out, Peak: l.Peak}
+	}
+	switch store := store.(type) {
+	case *redisstore.Store:
+		s.BreakerOpen = func() bool { return !store.Health().Up }
+		s.Unknown, s.ClockOffset, s.Instances = store.Unknown, store.ClockOffset, c.heartbeats.Instances
+	case *weir.Memory:
+		s.Memory = func() metrics.Memory {
+			m := store.Stats()
+			return metrics.Memory{Keys: int64(m.Balances), Bytes: m.Bytes, Evicted: m.Evicted, Stepped: m.Stepped}
+		}
+	}
+	if w.stream != nil {
+		s.EventsWritten, s.EventsDropped = w.stream.Written, w.stream.Dropped
+	}
+	w.metrics.Read(s)
+}
+
+// enforced says that f is in force, nil being no policy.
+func (w *watchers) enforced(c *Core, f *policyfile.File) {
+	if w == nil {
+		return
+	}
+	var rules []metrics.Rule
+	for _, r := range c.Gate.Policy().Rules() {
+		rules = append(rules, metrics.Rule{Name: r.Name, Shadow: r.Mode.String() == "shadow", Try: r.Try != (weir.Limit{})})
+	}
+	w.metrics.Expect(rules, c.store, w.doors)
+	version := "none"
+	if f != nil {
+		version = f.Version
+	}
+	w.metrics.Reloaded(true, version)
+}
+
+// rejected says that a changed file is wrong.
+func (w *watchers) rejected() {
+	if w != nil {
+		w.metrics.Reloaded(false, "")
+	}
+}
+
+// close writes what is buffered. Nothing may be decided any more.
+func (w *watchers) close(log *slog.Logger) error {
+	if w.stream == nil {
+		return nil
+	}
+	began := time.Now()
+	err := w.stream.Close()
+	log.Info("events are written", "written", w.stream.Written(), "dropped", w.stream.Dropped(), "took", time.Since(began).String())
+	return err
+}
