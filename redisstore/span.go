@@ -19,7 +19,8 @@ import (
 // Between a charge and its refund others may be refused for want of it, so a bill
 // like this may briefly under-admit; Caps, `policy check` and the docs say so.
 // Charging the likeliest refuser first makes that rare. A shadow or try charge is
-// settled after the verdict, by itself.
+// settled after the verdict, by itself. All of it has the time of one decision;
+// giving back has as much again.
 
 // spread is one group's part of a bill: which of its balances.
 type spread struct {
@@ -29,27 +30,36 @@ type spread struct {
 
 // span decides a bill over several groups.
 func (s *Store) span(ctx context.Context, b *weir.Bill) {
+	within, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
 	parts, trials := s.spread(b)
-	se := s.inParts(ctx, b, parts, trials)
+	se := s.inParts(within, b, parts, trials)
 	if se != nil && se.Err == errMoving {
-		s.keyByKey(ctx, b)
-		return
+		parts, trials = s.byKey(b)
+		se = s.inParts(within, b, parts, trials)
 	}
-	s.finish(se, b)
+	s.finish(ctx, se, b)
 }
 
 // keyByKey decides a bill some of whose balances have moved to another node.
 func (s *Store) keyByKey(ctx context.Context, b *weir.Bill) {
+	within, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
 	parts, trials := s.byKey(b)
-	s.finish(s.inParts(ctx, b, parts, trials), b)
+	s.finish(ctx, s.inParts(within, b, parts, trials), b)
 }
 
-func (s *Store) finish(se *weir.StoreError, b *weir.Bill) {
-	if se != nil {
+// finish ends a bill that was decided within a deadline of its own, beside that of
+// the caller's ctx.
+func (s *Store) finish(ctx context.Context, se *weir.StoreError, b *weir.Bill) {
+	switch {
+	case se == nil:
+		b.Settle("redis")
+	case se.Kind == "canceled" && ctx.Err() == nil:
+		s.fail(&weir.StoreError{Kind: "timeout", Err: se.Err, Unknown: se.Unknown}, b)
+	default:
 		s.fail(se, b)
-		return
 	}
-	b.Settle("redis")
 }
 
 // inParts decides a bill part by part.
@@ -188,6 +198,8 @@ func (s *Store) chargeAll(ctx context.Context, b *weir.Bill, parts []spread) *we
 // to those of the peek.
 func (s *Store) giveBack(ctx context.Context, b *weir.Bill, parts []spread, before []weir.Balance) *weir.StoreError {
 	balances := b.Balances()
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
 	var errs error
 	for _, part := range parts {
 		for _, i := range part.pick {
@@ -197,9 +209,7 @@ func (s *Store) giveBack(ctx context.Context, b *weir.Bill, parts []spread, befo
 			}
 			charge := *bal.Charge
 			charge.Cost, charge.Receipt = 0, bal.Receipt(bal.Cost)
-			ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 			errs = errors.Join(errs, s.refund(ctx, &charge))
-			cancel()
 			bal.View, bal.Fits, bal.Debited, bal.Delay = before[i].View, before[i].Fits, false, 0
 		}
 	}
