@@ -1,9 +1,10 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak flood bench race mainjob verify faults linear soak-faults swaps crowd gateways caddy page demo cover cold-build docs algorithms kills clean
+.PHONY: help test lint fuzz soak flood bench race mainjob verify faults linear soak-faults swaps crowd gateways caddy page demo cover cold-build docs docs-failure algorithms kills clean replay-bench replay-memory
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
+REPLAY_MB ?= 256
 SOAK ?= 15m
 KEYS ?= 10000000
 
@@ -62,6 +63,12 @@ page: ## the admin page in a real browser, with a minute of 1,000 decisions a se
 soak-faults: ## SOAK (15m) of mixed load with random faults: memory, goroutines and descriptors stay flat
 	WEIR_SOAK=$(SOAK) go test -count 1 -timeout 0 -v -run TestSoak ./internal/faults
 
+replay-bench: ## a log of REPLAY_MB (256) under ten rules, by turns with cut | wc -l: at least a quarter of its lines a second
+	WEIR_REPLAY_BENCH=$(REPLAY_MB) go test -count 1 -timeout 0 -run TestSpeed -v ./sim/replay
+
+replay-memory: ## a log of 1 GB: memory does not grow with its length
+	WEIR_REPLAY_MEMORY=1024 go test -count 1 -timeout 0 -run TestMemory -v ./sim/replay
+
 demo: ## API, proxy, policy and three callers in one terminal
 	go run ./cmd/weir demo
 
@@ -73,6 +80,9 @@ cover: ## coverage of the whole module, as a table and as bin/cover.html
 
 cold-build: ## CPU seconds of a cold build, against an empty program with rueidis; fails over 120 more
 	scripts/cold-build
+
+docs-failure: ## docs/failure.md's table of faults, from the code's own
+	WEIR_WRITE_DOCS=1 go test -count 1 -run TestFaultsAreDocumented ./redisstore
 
 docs: ## links, dependencies, snippets and the map against the tree
 	go test -count 1 -run 'TestDocs|TestRules|Example' .
