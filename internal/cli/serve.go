@@ -188,22 +188,24 @@ other --rls flags are what that server takes from its environment.`,
 			if err != nil {
 				return err
 			}
-			if listen.Address == "" || listen.Address == daemon.Off {
-				return misuse("", "every door is off: there is nothing to serve")
+			if listen.Address != "" && listen.Address != daemon.Off {
+				c.Doors = append(c.Doors, daemon.HTTP(listen))
 			}
-			c.Doors = []daemon.Door{daemon.HTTP(listen)}
 			management, err := a.listen(cmd.Flags(), c.File)
 			if err != nil {
 				return err
-			}
-			if management.Address != "" && management.Address != daemon.Off {
-				c.Doors = append(c.Doors, daemon.Admin(management))
 			}
 			if err := g.config(cmd.Flags(), l, &c); err != nil {
 				return err
 			}
 			if err := r.config(cmd.Flags(), l, &c); err != nil {
 				return err
+			}
+			if len(c.Doors) == 0 {
+				return misuse("", "every door is off: there is nothing to serve")
+			}
+			if management.Address != "" && management.Address != daemon.Off {
+				c.Doors = append(c.Doors, daemon.Admin(management))
 			}
 			c.Store.Drills = drills
 			return e.run(cmd.Context(), c)
