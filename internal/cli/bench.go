@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/weir"
@@ -43,7 +44,7 @@ start: a stall counts for all who would have come meanwhile.
 
 "saturated" says which side could do no more: redis (its main thread), client
 (this machine), or neither. Balances are kept under a prefix of their own and
-expire by themselves.`,
+expire by themselves; what does not is removed at the end.`,
 		Example: `  weir bench --limit 100/min
   weir bench --limit 100/min --store redis://127.0.0.1:6379/0 --clients 512 --rate 50000 --json`,
 		Args: arguments(),
@@ -82,7 +83,8 @@ func (b *bench) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writ
 	if b.load.Seed == 0 {
 		b.load.Seed = rand.Uint64() | 1
 	}
-	if b.prefix == "" {
+	ours := b.prefix == ""
+	if ours {
 		b.prefix = fmt.Sprintf("weir-bench-%016x", rand.Uint64())
 	}
 	server, err := b.watchServer(ctx)
@@ -100,6 +102,11 @@ func (b *bench) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writ
 	usage, err := server.used(ctx)
 	if err != nil {
 		return err
+	}
+	if ours {
+		if err := server.sweep(ctx, b.prefix); err != nil {
+			return err
+		}
 	}
 	report := loadgen.NewReport(result, usage, runtime.NumCPU(), server.here)
 	if b.asJSON {
@@ -229,6 +236,44 @@ func (s *benchServer) used(ctx context.Context) (*loadgen.Usage, error) {
 	}
 	used := now.Since(&s.before)
 	return &used, nil
+}
+
+// sweep removes what the run left that would stay for ever: balances expire, the
+// marks by which the instances of a deployment know each other do not.
+func (s *benchServer) sweep(ctx context.Context, prefix string) error {
+	if s.conn == nil {
+		return nil
+	}
+	client, err := s.conn.Client()
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	for _, node := range client.Nodes() {
+		for at := uint64(0); ; {
+			page, err := node.Do(ctx, node.B().Scan().Cursor(at).Match(prefix+"*").Count(1000).Build()).AsScanEntry()
+			if err != nil {
+				return fmt.Errorf("what the run left: %w", err)
+			}
+			ask := make([]rueidis.Completed, len(page.Elements))
+			for i, key := range page.Elements {
+				ask[i] = client.B().Pttl().Key(key).Build()
+			}
+			for i, answer := range client.DoMulti(ctx, ask...) {
+				left, err := answer.AsInt64()
+				if err == nil && left == -1 {
+					err = client.Do(ctx, client.B().Unlink().Key(page.Elements[i]).Build()).Error()
+				}
+				if err != nil {
+					return fmt.Errorf("what the run left: %w", err)
+				}
+			}
+			if at = page.Cursor; at == 0 {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 func (s *benchServer) close() error {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -63,7 +64,33 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	if err := helpWithNothing(root, args); err != nil {
+		return exitCode(err, stderr)
+	}
 	return exitCode(root.ExecuteContext(ctx), stderr)
+}
+
+// helpWithNothing returns an error if args ask for help with a command that is
+// not there. cobra would show the help of the last one it knows of the line, as
+// if nothing were wrong.
+func helpWithNothing(root *cobra.Command, args []string) error {
+	asked := slices.Contains(args, "--help") || slices.Contains(args, "-h")
+	if len(args) > 0 && args[0] == "help" {
+		asked, args = true, args[1:]
+	}
+	if !asked {
+		return nil
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasSubCommands() {
+		return err
+	}
+	for _, word := range rest {
+		if !strings.HasPrefix(word, "-") {
+			return runNothing(cmd, []string{word})
+		}
+	}
+	return nil
 }
 
 func newRoot() *cobra.Command {

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/weirhq/weir/internal/cli"
@@ -38,7 +40,7 @@ func TestScripts(t *testing.T) {
 			return os.WriteFile(env.Getenv("WORK")+"/single.jsonl", vectors, 0o644)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "signal": signal, "port": port, "awaits": awaits, "becomes": becomes, "listens": listens, "redis": redis, "post": post,
+			"exits": exits, "signal": signal, "port": port, "awaits": awaits, "becomes": becomes, "listens": listens, "redis": redis, "post": post, "lasting": lasting,
 		},
 	})
 }
@@ -164,4 +166,25 @@ func redis(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Defer(s.Stop)
 	ts.Setenv(args[0], s.URL())
+	ts.Setenv("ADDR", s.Addr)
+}
+
+// lasting fails if a server keeps a key that does not expire: lasting URL
+func lasting(ts *testscript.TestScript, _ bool, args []string) {
+	option, err := rueidis.ParseURL(args[0])
+	ts.Check(err)
+	option.DisableCache, option.ForceSingleClient = true, true
+	client, err := rueidis.NewClient(option)
+	ts.Check(err)
+	defer client.Close()
+	ctx := context.Background()
+	keys, err := client.Do(ctx, client.B().Keys().Pattern("*").Build()).AsStrSlice()
+	ts.Check(err)
+	for _, key := range keys {
+		left, err := client.Do(ctx, client.B().Pttl().Key(key).Build()).AsInt64()
+		ts.Check(err)
+		if left == -1 {
+			ts.Fatalf("%s stays for ever", key)
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weirhq/weir/internal/daemon"
+	"github.com/weirhq/weir/internal/redisconn"
 	"github.com/weirhq/weir/observe/logs"
 	"github.com/weirhq/weir/policy/policyfile"
 )
@@ -88,6 +89,7 @@ func (e *engine) run(ctx context.Context, c daemon.Config) error {
 func described(err error) error {
 	var listen *daemon.ListenError
 	var store *daemon.StoreError
+	var refused *redisconn.RefusedError
 	var policy *daemon.PolicyError
 	var faults policyfile.Errors
 	switch {
@@ -95,6 +97,10 @@ func described(err error) error {
 		return misuse("", "%w", err)
 	case errors.As(err, &listen):
 		return misuse(listen.Hint, "%w", err)
+	case errors.As(err, &refused) && refused.Database:
+		return misuse("the number behind the last / of the URL is the database; a server has as many as its setting databases says, a cluster one", "%w", err)
+	case errors.As(err, &refused):
+		return misuse("give the user and the password in the URL, redis://USER:PASSWORD@HOST:PORT, or as store.username and store.password_file in the policy file", "%w", err)
 	case errors.As(err, &store):
 		return misuse("a store is memory or a URL such as redis://127.0.0.1:6379/0", "%w", err)
 	}
@@ -208,6 +214,9 @@ other --rls flags are what that server takes from its environment.`,
 				c.Doors = append(c.Doors, daemon.Admin(management))
 			}
 			c.Store.Drills = drills
+			if len(c.Doors) == 0 {
+				return misuse("", "every door is off: there is nothing to serve")
+			}
 			return e.run(cmd.Context(), c)
 		},
 	}

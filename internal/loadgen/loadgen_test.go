@@ -208,6 +208,7 @@ func TestReport(t *testing.T) {
 		{"memory, idle", result(17 * time.Second), nil, false, Neither, 0},
 		{"redis at its core", result(11 * time.Second), usage(9 * time.Second), true, Redis, 4500},
 		{"the machine that both share is full", result(11 * time.Second), usage(8 * time.Second), true, Client, 4000},
+		{"the kernel and others took the rest", &Result{Allowed: 1500, Denied: 500, Failed: 10, Elapsed: 10 * time.Second, CPU: 5 * time.Second, Machine: 97}, usage(6 * time.Second), true, Client, 3000},
 		{"the same with the server elsewhere", result(11 * time.Second), usage(8 * time.Second), false, Neither, 4000},
 	} {
 		got := NewReport(c.r, c.usage, 2, c.shared)
@@ -217,5 +218,21 @@ func TestReport(t *testing.T) {
 		if got.ChecksPerSecond != 200 || got.Allowed != 1500 || got.Denied != 500 || got.Errors != 10 {
 			t.Errorf("%s: %+v", c.name, got)
 		}
+	}
+}
+
+func TestMachine(t *testing.T) {
+	before := parseMachine("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n")
+	after := parseMachine("cpu  150 0 100 805 55 30 10 0 9 9\ncpu0 1 2 3\n")
+	if busy := after.busySince(before); busy != 94 {
+		t.Errorf("%d %% busy, not 94", busy)
+	}
+	for _, bad := range []string{"", "cpu", "cpu a b c d e f", "intr 1 2 3 4 5 6"} {
+		if m := parseMachine(bad); m != (machine{}) {
+			t.Errorf("%q is read as %+v", bad, m)
+		}
+	}
+	if busy := before.busySince(before); busy != 0 {
+		t.Errorf("in no time the machine was %d %% busy", busy)
 	}
 }

@@ -17,7 +17,7 @@ type Report struct {
 // Side is who could do no more.
 type Side string
 
-// The sides. Neither is what an open loop should find: else its rate is too high.
+// The sides. Client is this machine, whoever filled it. Neither is what an open loop should find: else its rate is too high.
 const (
 	Client  Side = "client"
 	Redis   Side = "redis"
@@ -52,7 +52,7 @@ func NewReport(r *Result, usage *Usage, cores int, shared bool) Report {
 			taken += usage.CPU
 		}
 	}
-	if 100*taken >= full*r.Elapsed*time.Duration(cores) {
+	if r.Machine >= full || 100*taken >= full*r.Elapsed*time.Duration(cores) {
 		report.Saturated = Client
 	}
 	return report

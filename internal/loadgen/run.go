@@ -42,6 +42,7 @@ type Result struct {
 	Allowed, Denied, Failed int64
 	Elapsed                 time.Duration // from the first start to the last answer
 	CPU                     time.Duration // of this process meanwhile; 0 where it cannot be told
+	Machine                 int           // how busy all of the machine was, in percent; 0 where it cannot be told
 	Latency                 Histogram     `json:"-"`
 }
 
@@ -52,6 +53,7 @@ func (r *Result) Merge(o *Result) {
 	r.Failed += o.Failed
 	r.Elapsed = max(r.Elapsed, o.Elapsed)
 	r.CPU += o.CPU
+	r.Machine = max(r.Machine, o.Machine)
 	r.Latency.Merge(&o.Latency)
 }
 
@@ -90,14 +92,14 @@ func Run(ctx context.Context, load Load, open func() Ask) *Result {
 	for i := range clients {
 		clients[i].latency = &latency[i%tallies]
 	}
-	began, cpu := time.Now(), processCPU()
+	began, cpu, before := time.Now(), processCPU(), readMachine()
 	var running sync.WaitGroup
 	for i := range clients {
 		running.Go(func() { clients[i].run(ctx, &load, i, began, open()) })
 	}
 	stop := watch(load.Progress, clients, began)
 	running.Wait()
-	r := &Result{Elapsed: time.Since(began), CPU: processCPU() - cpu}
+	r := &Result{Elapsed: time.Since(began), CPU: processCPU() - cpu, Machine: readMachine().busySince(before)}
 	stop()
 	for i := range clients {
 		c := &clients[i]

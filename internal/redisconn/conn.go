@@ -71,7 +71,7 @@ type Conn struct {
 
 // Open parses url and connects. If that fails it keeps trying in the background
 // and Client returns ErrDown meanwhile; only a URL that makes no sense, and a
-// server that refuses the credentials, are errors.
+// server that refuses us (RefusedError), are errors.
 func Open(url string, s Settings) (*Conn, error) {
 	option, cluster, err := Parse(url)
 	if err != nil {
@@ -81,9 +81,9 @@ func Open(url string, s Settings) (*Conn, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{option: option, cluster: cluster, stop: cancel}
 	if err := c.dial(); err != nil {
-		if refused, ok := rueidis.IsRedisErr(err); ok && isCredential(refused.Error()) {
+		if fault := refused(err); fault != nil {
 			cancel()
-			return nil, refused
+			return nil, fault
 		}
 		c.dialer.Go(func() { c.keepDialing(ctx) })
 	}

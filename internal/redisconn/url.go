@@ -127,13 +127,36 @@ func database(o *rueidis.ClientOption, path string) error {
 	return nil
 }
 
-// isCredential reports whether a server's answer means that the user or the
-// password is wrong, which trying again does not mend.
-func isCredential(text string) bool {
+// RefusedError is a server that answers and will not serve us, which trying again
+// does not mend.
+type RefusedError struct {
+	Database bool // it has no such database; else the user or the password is wrong
+	Err      error
+}
+
+// Error returns the server's words.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the server's answer.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// refused returns the *RefusedError that err is, or nil.
+func refused(err error) error {
+	answer, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return nil
+	}
+	text := answer.Error()
+	if strings.Contains(text, "DB index is out of range") {
+		return &RefusedError{Database: true, Err: answer}
+	}
 	for _, word := range []string{"WRONGPASS", "NOAUTH", "NOPERM"} {
 		if strings.HasPrefix(text, word) {
-			return true
+			return &RefusedError{Err: answer}
 		}
 	}
-	return strings.Contains(text, "without any password configured") || strings.Contains(text, "invalid username-password")
+	if strings.Contains(text, "without any password configured") || strings.Contains(text, "invalid username-password") {
+		return &RefusedError{Err: answer}
+	}
+	return nil
 }
