@@ -17,6 +17,8 @@
 // answer that the limits state. Nothing is sent twice after an unknown outcome.
 //
 // Redis 6.2 is the oldest that is supported. An ACL user needs EVALSHA, EVAL,
-// TIME, MGET, GET, EXISTS, SET, SETRANGE, APPEND and DEL on {prefix}*, and, where
-// instances are counted, ZADD, ZREM, ZREMRANGEBYSCORE, ZCARD and PEXPIRE.
+// TIME, MGET, GET, EXISTS, SET, SETRANGE, APPEND and DEL on {prefix}*, where
+// instances are counted ZADD, ZREM, ZREMRANGEBYSCORE, ZCARD and PEXPIRE, and where
+// losses are watched INFO (without it, evictions and restarts go unseen) and, in a
+// cluster, CLUSTER SLOTS.
 package redisstore

@@ -122,6 +122,8 @@ func (w *watchers) look(c *Core, store weir.Store) {
 	case *redisstore.Store:
 		s.BreakerOpen = func() bool { return !store.Health().Up }
 		s.Unknown, s.ClockOffset, s.Instances = store.Unknown, store.ClockOffset, c.heartbeats.Instances
+		s.Losses = func() metrics.Losses { return metrics.Losses(c.Losses()) }
+		s.Debts = c.Limiter.Debts
 	case *weir.Memory:
 		s.Memory = func() metrics.Memory {
 			m := store.Stats()

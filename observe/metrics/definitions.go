@@ -58,6 +58,12 @@ var (
 		Help: "By how much the store's clock is ahead of this machine's; of a cluster, that of the node furthest off."}
 	instances = Definition{Name: "weir_instances", Kind: Gauge,
 		Help: "Instances alive on this store, this one included."}
+	losses = Definition{Name: "weir_store_losses_total", Kind: Counter, Labels: []string{"kind"},
+		Help: "Counters that the store was found to have lost: flushed and rolled_back count times, evicted keys; replaced, that another server answers."}
+	debtOwed = Definition{Name: "weir_debt_units", Kind: Gauge,
+		Help: "Units admitted without the store that are still to be debited there."}
+	debtEnded = Definition{Name: "weir_debt_units_total", Kind: Counter, Labels: []string{"outcome"},
+		Help: "Units admitted without the store that were settled there afterwards, or dropped."}
 )
 
 // What is known of layers and memory.
@@ -102,6 +108,6 @@ var (
 var Definitions = []Definition{
 	decisions, duration, shadows, tries, failOpen,
 	storeErrors, storeDuration, batchBills, queued, breakerOpen, unknown, clockOffset, instances,
-	denyHits, leaseUnits, leaseOut, leasePeak, memoryKeys, memoryBytes, memoryEvicted, clockSteps,
+	losses, debtOwed, debtEnded, denyHits, leaseUnits, leaseOut, leasePeak, memoryKeys, memoryBytes, memoryEvicted, clockSteps,
 	reloadOK, reloadTime, configInfo, eventsWritten, eventsDropped, logsSuppressed, buildInfo,
 }

@@ -13,6 +13,8 @@ type Sources struct {
 	Unknown     func() int64
 	ClockOffset func() (offset time.Duration, known bool)
 	Instances   func() int
+	Losses      func() Losses
+	Debts       func() (owed, settled, dropped int64)
 
 	DenyHits func() int64
 	Leases   func() Leases
@@ -20,6 +22,9 @@ type Sources struct {
 
 	EventsWritten, EventsDropped, LogsSuppressed func() int64
 }
+
+// Losses are counters that the store lost.
+type Losses struct{ Flushed, RolledBack, Evicted, Replaced int64 }
 
 // Leases are units.
 type Leases struct{ Borrowed, Spent, Returned, Out, Peak int64 }
@@ -65,7 +70,7 @@ func describe() map[string]*prometheus.Desc {
 }
 
 var read = []Definition{
-	failOpen, breakerOpen, unknown, clockOffset, instances, denyHits, leaseUnits, leaseOut, leasePeak,
+	failOpen, breakerOpen, unknown, clockOffset, instances, losses, debtOwed, debtEnded, denyHits, leaseUnits, leaseOut, leasePeak,
 	memoryKeys, memoryBytes, memoryEvicted, clockSteps, reloadOK, reloadTime, configInfo, eventsWritten, eventsDropped, logsSuppressed,
 }
 
@@ -99,6 +104,21 @@ func (s scraped) Collect(to chan<- prometheus.Metric) {
 		alive = src.Instances()
 	}
 	give(instances, float64(alive))
+	var lost Losses
+	if src.Losses != nil {
+		lost = src.Losses()
+	}
+	give(losses, float64(lost.Flushed), "flushed")
+	give(losses, float64(lost.RolledBack), "rolled_back")
+	give(losses, float64(lost.Evicted), "evicted")
+	give(losses, float64(lost.Replaced), "replaced")
+	var owed, settled, dropped int64
+	if src.Debts != nil {
+		owed, settled, dropped = src.Debts()
+	}
+	give(debtOwed, float64(owed))
+	give(debtEnded, float64(settled), "settled")
+	give(debtEnded, float64(dropped), "dropped")
 	give(denyHits, count(src.DenyHits))
 	var leases Leases
 	if src.Leases != nil {
