@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/layer"
 )
 
 // Take charges 1 on key and reports whether it was admitted.
@@ -174,5 +175,46 @@ func openBill(limits int) func(keys int) (Take, error) {
 			}
 			return l.Decide(ctx, bills...) == nil && bill.Allowed
 		}, nil
+	}
+}
+
+// Refusals are charges that are refused: by memory, and by the deny cache in front
+// of a store that it need not ask.
+var Refusals = []Limiter{{"refused in memory", openRefused(false)}, {"refused by the deny cache", openRefused(true)}}
+
+// RefusalWorkload is what they are compared under.
+var RefusalWorkload = Workload{"10,000 keys", 10_000}
+
+// shared makes a store in memory pass for one that others share.
+type shared struct{ *weir.Memory }
+
+func (s shared) Caps() weir.Caps {
+	caps := s.Memory.Caps()
+	caps.Shared, caps.Source = true, "redis"
+	return caps
+}
+
+func openRefused(cached bool) func(keys int) (Take, error) {
+	return func(keys int) (Take, error) {
+		var store weir.Store = weir.NewMemory(weir.MemoryOptions{MaxBytes: roomFor(keys)})
+		if cached {
+			stacked, err := layer.Stack(shared{store.(*weir.Memory)}, layer.Options{})
+			if err != nil {
+				return nil, err
+			}
+			store = stacked
+		}
+		l, err := weir.New(weir.Options{Store: store})
+		if err != nil {
+			return nil, err
+		}
+		bill := &weir.Bill{Charges: []weir.Charge{weir.Per(1, 24*time.Hour).Charge("")}}
+		ctx, bills := context.Background(), []*weir.Bill{bill}
+		refused := func(key string) bool {
+			bill.Charges[0].Key = key
+			return l.Decide(ctx, bills...) == nil && !bill.Allowed
+		}
+		NewKeys(keys).Each(func(key string) { refused(key) })
+		return refused, nil
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/algo"
+	"github.com/weirhq/weir/layer"
 	"github.com/weirhq/weir/redisstore"
 )
 
@@ -63,6 +64,13 @@ var Limiters = []Limiter{
 	{"go-chi/httprate", "MGET, then INCR, under one lock for the process", openHTTPRate},
 }
 
+// Borrowing is Weir with leases for hot keys: Redis debits units by the block, and
+// what was debited is spent in the process.
+var Borrowing = Limiter{Weir + ", max_overshoot 1%", "leases: debited in Redis by the block, spent here", openBorrowing}
+
+// Bills are one limit and five limits on a key, each decided as one bill.
+var Bills = []Limiter{{"a bill of one", "", openBill(1)}, {"a bill of five", "", openBill(5)}}
+
 // OnSchedule are the algorithms that are asked on schedule, and the textbook
 // script last.
 var OnSchedule = []Limiter{
@@ -79,26 +87,63 @@ func scheduled(k algo.Kind) Limiter {
 }
 
 func openWeir(limit weir.Limit) func(addr string) (func() Check, func() error, error) {
+	return func(addr string) (func() Check, func() error, error) { return openStacked(single(addr), -1, 0, limit) }
+}
+
+func openBorrowing(addr string) (func() Check, func() error, error) {
+	// So many are asked for that the usual burst would be spent in a second, and
+	// what is measured would be refusals.
+	return openStacked(single(addr), 0, 10_000, weir.PerSecond(1_000_000).Burst(1_000_000_000))
+}
+
+func openBill(limits int) func(addr string) (func() Check, func() error, error) {
 	return func(addr string) (func() Check, func() error, error) {
-		store, err := redisstore.Open("redis://"+addr+"/0", redisstore.Options{Timeout: patience})
-		if err != nil {
-			return nil, nil, err
+		named := make([]weir.Limit, limits)
+		for i := range named {
+			named[i] = weir.PerSecond(perSecond).Burst(burst).Named("limit-" + strconv.Itoa(i))
 		}
-		l, err := weir.New(weir.Options{Store: store})
-		if err != nil {
-			return nil, nil, err
-		}
-		return func() Check {
-			bills := []*weir.Bill{{Charges: []weir.Charge{limit.Charge("")}}}
-			return func(ctx context.Context, key string) (bool, error) {
-				bills[0].Charges[0].Key = key
-				if err := l.Decide(ctx, bills...); err != nil {
-					return false, err
-				}
-				return bills[0].Allowed, bills[0].Err
-			}
-		}, l.Close, limit.Check()
+		return openStacked(single(addr), -1, 0, named...)
 	}
+}
+
+// single is the URL of one server.
+func single(addr string) string { return "redis://" + addr + "/0" }
+
+// openStacked opens Weir's store behind its layers, and charges each key under
+// all of the limits in one bill.
+func openStacked(url string, denyCache int, overshoot int64, limits ...weir.Limit) (func() Check, func() error, error) {
+	store, err := redisstore.Open(url, redisstore.Options{Timeout: patience})
+	if err != nil {
+		return nil, nil, err
+	}
+	stacked, err := layer.Stack(store, layer.Options{DenyCache: denyCache, Overshoot: overshoot})
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := weir.New(weir.Options{Store: stacked})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, limit := range limits {
+		if err := limit.Check(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return func() Check {
+		bills := []*weir.Bill{{}}
+		for _, limit := range limits {
+			bills[0].Charges = append(bills[0].Charges, limit.Charge(""))
+		}
+		return func(ctx context.Context, key string) (bool, error) {
+			for i := range bills[0].Charges {
+				bills[0].Charges[i].Key = key
+			}
+			if err := l.Decide(ctx, bills...); err != nil {
+				return false, err
+			}
+			return bills[0].Allowed, bills[0].Err
+		}
+	}, l.Close, nil
 }
 
 // patience is how long a check may take: the rivals wait for seconds, so Weir is

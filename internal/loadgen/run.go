@@ -117,28 +117,31 @@ func Run(ctx context.Context, load Load, open func() Ask) *Result {
 // schedule; one that is late goes on at once, and its lateness is latency.
 func (c *client) run(ctx context.Context, load *Load, i int, began time.Time, ask Ask) {
 	keys := newPicker(load.Spread, load.Keys, load.Seed, uint64(i))
-	end := began.Add(load.Duration)
 	taken := make([]time.Duration, 0, pocket)
 	defer func() { c.latency.addAll(taken) }()
+	// Times are read as time since began: one clock instead of two. Without a
+	// schedule a check starts when the one before it ended.
+	start := time.Since(began)
 	for n := i; ; n += load.Clients {
-		start := time.Now()
 		if load.Rate > 0 {
-			start = began.Add(due(n, load.Rate))
-			if start.Before(end) && !sleepUntil(ctx, start) {
+			start = due(n, load.Rate)
+			if start < load.Duration && !sleepUntil(ctx, began.Add(start)) {
 				return
 			}
 		}
-		if !start.Before(end) || ctx.Err() != nil {
+		if start >= load.Duration || ctx.Err() != nil {
 			return
 		}
 		outcome := ask(ctx, keys.next())
 		if outcome == Failed && ctx.Err() != nil {
 			return // broken off, which is nobody's failure
 		}
-		if taken = append(taken, time.Since(start)); len(taken) == pocket {
+		end := time.Since(began)
+		if taken = append(taken, end-start); len(taken) == pocket {
 			c.latency.addAll(taken)
 			taken = taken[:0]
 		}
+		start = end
 		c.counts[outcome].Add(1)
 	}
 }

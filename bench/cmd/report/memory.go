@@ -74,6 +74,23 @@ func (o *page) bills(p plan) error {
 		report.Aim{What: w.Name + ": a bill of five limits, of a bill of one", Got: five.Ns / one.Ns, Bound: 4, Unit: "×"},
 		report.Aim{What: w.Name + ": allocations of a bill of five", Got: five.Allocs, Bound: 0},
 	)
+	return o.refusals(p)
+}
+
+// refusals compares what a flood of refused checks costs.
+func (o *page) refusals(p plan) error {
+	w := memory.RefusalWorkload
+	rows, err := memory.Compare(memory.Refusals, w, 1, p.rounds)
+	if err != nil {
+		return err
+	}
+	decided, known := rows[0], rows[1]
+	fmt.Fprintf(&o.text, "\nA refusal, one core, %s: decided in memory %s ns, known to the deny cache in front of a shared store %s ns.\n",
+		w.Name, report.Number(decided.Ns), report.Number(known.Ns))
+	o.aims = append(o.aims,
+		report.Aim{What: w.Name + ": a refusal known to the deny cache, of one decided in memory", Got: known.Ns / decided.Ns, Bound: 1.5, Unit: "×"},
+		report.Aim{What: w.Name + ": allocations of a refusal known to the deny cache", Got: known.Allocs, Bound: 0},
+	)
 	return nil
 }
 

@@ -29,13 +29,13 @@ func (o *page) redis(ctx context.Context, p plan) error {
 	defer server.Stop()
 	o.text.WriteString(aboutRedis)
 	for _, keys := range []int{10_000, 1} {
-		rows, err := onredis.Compare(ctx, server.Addr, onredis.Limiters, onredis.Load(keys, p.duration), p.trips)
+		where, limiters := "10,000 keys", onredis.Limiters
+		if keys == 1 {
+			where, limiters = "one hot key", append(onredis.Limiters[:len(onredis.Limiters):len(onredis.Limiters)], onredis.Borrowing)
+		}
+		rows, err := onredis.Compare(ctx, server.Addr, limiters, onredis.Load(keys, p.duration), p.trips)
 		if err != nil {
 			return err
-		}
-		where := "10,000 keys"
-		if keys == 1 {
-			where = "one hot key"
 		}
 		fmt.Fprintf(&o.text, "### %s\n\n%s\n", where, redisTable(rows))
 		panel := report.Panel{Title: "checks a second on Redis: " + where}
@@ -48,6 +48,10 @@ func (o *page) redis(ctx context.Context, p plan) error {
 	o.text.WriteString("The limiters:\n\n")
 	for _, l := range onredis.Limiters {
 		fmt.Fprintf(&o.text, "- %s: %s\n", l.Name, l.Note)
+	}
+	fmt.Fprintf(&o.text, "- %s: %s\n", onredis.Borrowing.Name, onredis.Borrowing.Note)
+	if err := o.billsOnRedis(ctx, server.Addr, p); err != nil {
+		return err
 	}
 	return o.openLoop(ctx, server.Addr, p)
 }
@@ -76,6 +80,9 @@ func (o *page) promiseRedis(keys int, where string, rows []onredis.Row) {
 	if keys == 1 {
 		o.aims = append(o.aims, report.Aim{
 			What: where + ": checks a second, of redis_rate's", Got: weir.PerSecond / rate.PerSecond, Bound: 40, Least: true, Unit: "×",
+		}, report.Aim{
+			What: where + ": checks a second with max_overshoot 1%, of redis_rate's", Got: by[onredis.Borrowing.Name].PerSecond / rate.PerSecond,
+			Bound: 200, Least: true, Unit: "×",
 		})
 		return
 	}
@@ -86,6 +93,25 @@ func (o *page) promiseRedis(keys int, where string, rows []onredis.Row) {
 			report.Aim{What: where + ": Redis CPU a check of " + rival.Limiter + ", of Weir's", Got: rival.CPU / weir.CPU, Bound: 8, Least: true, Unit: "×"},
 		)
 	}
+}
+
+// billsOnRedis compares one limit with five, for one caller and for many.
+func (o *page) billsOnRedis(ctx context.Context, addr string, p plan) error {
+	o.text.WriteString("\n### Five limits in one bill\n\nEach limit has a balance of its own for each of 10,000 keys.\n\n")
+	for _, callers := range []int{1, 512} {
+		load := onredis.Load(10_000, p.duration)
+		load.Clients = callers
+		rows, err := onredis.Compare(ctx, addr, onredis.Bills, load, p.trips)
+		if err != nil {
+			return err
+		}
+		where := fmt.Sprintf("%d %s", callers, plural(callers, "caller"))
+		fmt.Fprintf(&o.text, "%s:\n\n%s\n", where, redisTable(rows))
+		o.aims = append(o.aims, report.Aim{
+			What: where + ": time for a bill of five limits on Redis, of a bill of one", Got: rows[0].PerSecond / rows[1].PerSecond, Bound: 2, Unit: "×",
+		})
+	}
+	return nil
 }
 
 const aboutOpenLoop = `
