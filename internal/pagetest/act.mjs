@@ -47,6 +47,20 @@ export default [
     assert.equal(await page.locator("#explained img").count(), 0);
   }],
 
+  ["why: a refusal is looked up by its ID", async (world) => {
+    let refused;
+    for (let i = 0; i < 6; i++) refused = await fetch(settings.api + "/v1/check", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ method: "POST", path: "/login", ip: "198.51.100.8" }) });
+    assert.equal(refused.status, 429);
+    const page = await world.open("explain", { allowed: /404/ });
+    await page.getByLabel("ID of the decision").fill(refused.headers.get("Weir-Decision"));
+    await page.keyboard.press("Enter");
+    await until("it is known", async () => /ip=198\.51\.100\.8/.test(await page.locator("#known").textContent()));
+    assert.match(await page.locator("#known").textContent(), /login.*limited/);
+    await page.getByLabel("ID of the decision").fill("<b>nothing</b>");
+    await page.keyboard.press("Enter");
+    await page.getByText("does not remember that refusal").waitFor();
+  }],
+
   ["reset: after a question, and only then", async (world) => {
     for (let i = 0; i < 5; i++) await login();
     assert.equal((await login()).status, 429);

@@ -95,11 +95,11 @@ var hostile = []string{
 }
 
 func (c *traffic) ask(n int) {
-	body := map[string]any{"path": "/api/search", "ip": "192.0.2.1", "headers": map[string][]string{"X-User": {fmt.Sprintf("user-%d", n%20)}}}
+	body := map[string]any{"path": "/api/search", "ip": "192.0.2.1", "headers": map[string][]string{"X-User": {fmt.Sprintf("user-%d", n%5)}}}
 	switch {
 	case n%50 == 0:
 		body["method"], body["path"] = "POST", "/login"
-	case n%7 == 0:
+	case n%2 == 0:
 		body["headers"] = map[string][]string{"X-User": {hostile[n%len(hostile)]}}
 	}
 	text, err := json.Marshal(body)

@@ -93,6 +93,7 @@ type live struct {
 
 const (
 	liveEvery   = time.Second
+	liveBehind  = 10 * time.Second
 	liveWatches = 32
 )
 
@@ -140,7 +141,7 @@ func (l *live) send(out *http.ResponseController, w http.ResponseWriter, line *L
 	if err != nil {
 		return err
 	}
-	_ = out.SetWriteDeadline(time.Now().Add(10 * l.every))
+	_ = out.SetWriteDeadline(time.Now().Add(liveBehind))
 	if _, err := w.Write([]byte("data: " + string(body) + "\n\n")); err != nil {
 		return err
 	}

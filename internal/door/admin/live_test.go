@@ -52,7 +52,7 @@ func TestLiveTellsWhatTheMetricsTell(t *testing.T) {
 	l := newLive(m, closing)
 	l.every = time.Millisecond
 	server := httptest.NewServer(l)
-	defer server.Close()
+	t.Cleanup(server.Close) // after the client has gone
 	next, answer := lines(t, server)
 	if answer.Header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("Content-Type %q", answer.Header.Get("Content-Type"))
@@ -66,17 +66,31 @@ func TestLiveTellsWhatTheMetricsTell(t *testing.T) {
 		}
 	}
 	var line *Live
-	for line = next(); line != nil && line.Latency.Count < 5; line = next() {
+	counted := func(l *Live) bool { // parts of a line are read one after the other
+		return l.Latency.Count == 5 && len(l.Rules) == 1 && l.Rules[0].Admitted+l.Rules[0].Refused == 5
 	}
-	if line == nil || len(line.Rules) != 1 {
-		t.Fatalf("the line after five: %+v", line)
+	for line = next(); line != nil && !counted(line); line = next() {
+	}
+	if line == nil {
+		t.Fatal("the stream ended before it told of five decisions")
 	}
 	if r := line.Rules[0]; r.Rule != "adhoc" || r.Admitted != 3 || r.Refused != 2 || r.Outcomes["limited"] != 2 {
 		t.Errorf("the rule: %+v", r)
 	}
 	close(closing)
-	for line != nil { // the stream ends
-		line = next()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for line != nil {
+			line = next()
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Error("the stream goes on while the door closes")
+		server.CloseClientConnections()
+		<-ended
 	}
 }
 

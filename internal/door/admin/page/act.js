@@ -1,9 +1,10 @@
 // Explain, and what changes something: always after a question.
-import { post } from "./ask.js";
+import { get, post } from "./ask.js";
 import { code, count, el, id, lines, put, shown } from "./text.js";
 
 export function start() {
   id("explain").addEventListener("submit", explain);
+  id("why").addEventListener("submit", why);
   id("act").addEventListener("submit", act);
   id("act").addEventListener("change", chooseTarget);
   chooseTarget();
@@ -47,6 +48,20 @@ function answer(e) {
   return parts;
 }
 
+async function why(event) {
+  event.preventDefault();
+  const out = id("known");
+  try {
+    const known = await get("/v1/why?" + new URLSearchParams({ id: event.target.elements.id.value.trim() }));
+    const rows = Object.entries(known).map(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, code(typeof value === "object" ? standing(value) : value))]);
+    out.replaceChildren(el("dl", { class: "facts" }, ...rows.flat()));
+  } catch (error) {
+    out.replaceChildren(el("p", { class: "problem" }, shown(error.message)));
+  }
+}
+
+const standing = (b) => `${b.allowed ? "would be admitted" : "refused"}, ${count(b.remaining)} left` + (b.clears_at ? `, clears at ${b.clears_at}` : "");
+
 function chooseTarget() {
   const by = id("act").elements.by.value;
   for (const label of id("act").querySelectorAll("[data-by]")) label.hidden = label.dataset.by !== by;
@@ -64,7 +79,7 @@ async function act(event) {
   const what = event.submitter.value;
   const out = id("acted");
   try {
-    const body = {};
+    const body = { by: "dashboard" };
     let who;
     if (form.by.value === "rule") {
       body.rule = form.rule.value;

@@ -116,13 +116,22 @@ function chart(total) {
 async function top() {
   if (id("view-now").hidden || document.hidden) return;
   try {
-    const answer = await get("/v1/top");
-    const list = answer.keys || [];
-    id("top").tBodies[0].replaceChildren(
-      ...list.slice(0, 20).map((k) => el("tr", {}, el("td", {}, code(k.rule)), el("td", {}, code(k.key)), el("td", { class: "n" }, count(k.asked)), el("td", { class: "n" }, count(k.refused)))),
-    );
-    put(id("top-note"), list.length ? "" : "Nobody has asked yet.");
+    const answer = await get("/v1/top?n=10");
+    ranking("hottest", answer.hottest);
+    ranking("refusals", answer.refusals);
+    put(id("top-note"), `Of ${count(answer.asked)} requests, ${count(answer.refused)} of them refused, in the last ${count(answer.seconds)} seconds on this instance.`);
   } catch (error) {
     put(id("top-note"), shown(error.message));
   }
+}
+
+// ranking fills a table anew where it has changed, so that text stays selected.
+function ranking(name, list) {
+  const text = JSON.stringify(list);
+  if (id(name).dataset.text === text) return;
+  id(name).dataset.text = text;
+  // A count is known to lie between two.
+  const known = (k) => (k.at_least === k.at_most ? count(k.at_most) : `${count(k.at_least)} to ${count(k.at_most)}`);
+  id(name).tBodies[0].replaceChildren(
+    ...list.map((k) => el("tr", {}, el("td", {}, code(k.rule)), el("td", {}, code(k.key)), el("td", { class: "n" }, known(k)))));
 }
