@@ -1,7 +1,10 @@
 package policyfile
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -30,7 +33,10 @@ func (f *File) Check() []Finding {
 		add(finding.Field, "%s", finding.Text)
 	}
 	f.checkCallers(add)
+	f.checkKeys(add)
 	f.checkExempt(add)
+	f.checkTrust(add)
+	f.checkSecrets(add)
 	if f.Store.URL == "memory" && f.MaxOvershoot > 0 {
 		add("max_overshoot", "max_overshoot does nothing with store: memory, where no decision makes a trip")
 	}
@@ -90,6 +96,62 @@ func (f *File) checkCallers(add func(field, format string, args ...any)) {
 			for j, tenant := range c.Tenants {
 				unknown("tenant", tenant, fmt.Sprintf("%s%s.tenants[%d]", at, side, j), tenants)
 			}
+		}
+	}
+}
+
+// checkKeys finds API keys of tenants that the file does not know. Keys are
+// secrets, so only the tenants are named.
+func (f *File) checkKeys(add func(field, format string, args ...any)) {
+	if len(f.Tenants) == 0 || f.APIKeys.Redis {
+		return
+	}
+	declared := slices.Sorted(maps.Keys(f.Tenants))
+	var unknown []string
+	for _, k := range f.APIKeys.Keys {
+		if _, ok := f.Tenants[k.Tenant]; k.Tenant != "" && !ok && !slices.Contains(unknown, k.Tenant) {
+			unknown = append(unknown, k.Tenant)
+		}
+	}
+	slices.Sort(unknown)
+	for _, tenant := range unknown {
+		hint := ""
+		if near := nearest(tenant, declared); near != "" {
+			hint = fmt.Sprintf("; did you mean %q?", near)
+		}
+		add("api_keys", "an API key is tenant %q's, who is not among tenants and so has no plan%s", clip(tenant), hint)
+	}
+}
+
+// checkTrust finds ranges that make everybody a trusted proxy.
+func (f *File) checkTrust(add func(field, format string, args ...any)) {
+	for i, p := range f.ClientIP.TrustedProxies {
+		if p.Bits() == 0 {
+			add(fmt.Sprintf("client_ip.trusted_proxies[%d]", i),
+				"%s trusts everybody, so that each caller chooses the address it is counted by; name the proxies alone", p)
+		}
+	}
+}
+
+// checkSecrets finds files that a daemon will look for at its start and that are
+// not here. They may be where the daemon runs.
+func (f *File) checkSecrets(add func(field, format string, args ...any)) {
+	for _, s := range []struct{ field, file string }{
+		{"key_secret_file", f.KeySecretFile},
+		{"store.password_file", f.Store.PasswordFile},
+		{"store.tls.ca_file", f.Store.TLS.CAFile},
+		{"store.tls.cert_file", f.Store.TLS.CertFile},
+		{"store.tls.key_file", f.Store.TLS.KeyFile},
+		{"admin.token_file", f.Admin.TokenFile},
+		{"listen.http.token_file", f.Listen.HTTP.TokenFile},
+		{"listen.grpc.token_file", f.Listen.GRPC.TokenFile},
+		{"listen.resp.token_file", f.Listen.RESP.TokenFile},
+	} {
+		if s.file == "" {
+			continue
+		}
+		if _, err := os.Stat(s.file); err != nil {
+			add(s.field, "%s cannot be read here (%v); a daemon does not start without it", s.field, errors.Unwrap(err))
 		}
 	}
 }

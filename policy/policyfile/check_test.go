@@ -51,6 +51,12 @@ func TestCheck(t *testing.T) {
 			[]string{`p.yaml:3:10: rule "r" counts by header:X-Id and host alone, which the caller chooses`}},
 		{"caller-chosen beside route", rule("    match: {paths: [/a]}\n    key: [route, \"cookie:c\"]\n    limit: 10/s burst=20\n"),
 			[]string{`p.yaml:4:10: rule "r" counts by cookie:c alone`}},
+		{"everybody is a proxy", "client_ip: {trusted_proxies: [10.0.0.0/8, 0.0.0.0/0, \"::/0\"]}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
+			[]string{"p.yaml:1:43: 0.0.0.0/0 trusts everybody", "p.yaml:1:54: ::/0 trusts everybody"}},
+		{"no secret", "key_secret_file: no-such-secret\nadmin: {token_file: no-such-token}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
+			[]string{"p.yaml:1:18: key_secret_file cannot be read here (no such file", "p.yaml:2:21: admin.token_file cannot be read here (no such file"}},
+		{"a key of nobody", "api_keys: {header: X-API-Key, keys: {k1: {tenant: acme}, k2: {tenant: amce}}}\ntenants: {acme: {plan: pro}}\n" + rule("    key: [tenant]\n    limit: 10/s burst=20\n"),
+			[]string{`p.yaml:1:11: an API key is tenant "amce"'s, who is not among tenants and so has no plan; did you mean "acme"?`}},
 		{"chosen beside what is not", rule("    key: [ip, \"header:X-Id\"]\n    limit: 10/s burst=20\n"), nil},
 		{"everybody on a route", rule("    match: {paths: [/a]}\n    key: [route]\n    limit: 10/s burst=20\n"), nil},
 		{"route without paths", rule("    key: [ip, route]\n    limit: 10/s burst=20\n"),
@@ -157,5 +163,26 @@ func TestDocs(t *testing.T) {
 	golden(t, "testdata/docs.json", string(text)+"\n")
 	if strings.Contains(string(text), "everyone") {
 		t.Error("a limit that does not decide is shown to the users of the API")
+	}
+}
+
+// A header part needs no quotes, within braces and brackets either: YAML has a
+// colon only before a space.
+func TestPartsNeedNoQuotes(t *testing.T) {
+	for _, text := range []string{
+		"limits: [{name: r, key: [ip, header:X-Agent], limit: 10/s}]",
+		"limits:\n  - {name: r, key: [ip, header:X-Agent], limit: 10/s}",
+		"limits:\n  - name: r\n    key: [ip, header:X-Agent]\n    limit: 10/s",
+		"limits:\n  - name: r\n    key:\n      - ip\n      - header:X-Agent\n    limit: 10/s",
+	} {
+		key := parse(t, text).Policy.Rules()[0].Key
+		if len(key) != 2 || key[1].String() != "header:X-Agent" {
+			t.Errorf("%s: the key is %v", text, key)
+		}
+	}
+	for _, text := range []string{"limits: [{name: r, key: [header: X-Agent], limit: 10/s}]", "limits: [{name: r, key: [\"header\":X-Agent], limit: 10/s}]"} {
+		if _, err := Parse("p.yaml", []byte(text)); err == nil {
+			t.Errorf("%s: read", text)
+		}
 	}
 }

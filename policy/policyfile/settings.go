@@ -112,8 +112,28 @@ func (r *reader) storeURL(n *node, path string, to *string) {
 			r.fail(n, "is no URL of a store; write one such as redis://127.0.0.1:6379/0")
 			return
 		}
+		if port := badPort(rest); port != "" {
+			r.fail(n, "%q is no port; one lies between 1 and 65535", clip(port))
+			return
+		}
 	}
 	*to = s
+}
+
+// badPort returns the first of the hosts' ports that is none, or "".
+func badPort(rest string) string {
+	rest = rest[strings.LastIndexByte(rest, '@')+1:]
+	hosts, _, _ := strings.Cut(rest, "/")
+	for host := range strings.SplitSeq(hosts, ",") {
+		i := strings.LastIndexByte(host, ':')
+		if i < 0 || strings.HasSuffix(host, "]") {
+			continue
+		}
+		if n, err := strconv.Atoi(host[i+1:]); err != nil || n < 1 || n > 65535 {
+			return host[i+1:]
+		}
+	}
+	return ""
 }
 
 func (r *reader) keyPrefix(to *string) func(*node, string) {
@@ -259,7 +279,7 @@ func (r *reader) admin(n *node, path string, to *Admin) {
 func (r *reader) clientIP(n *node, path string, to *identity.ClientIP) {
 	r.object(n, path, "client_ip", []field{
 		{"trusted_proxies", func(n *node, path string) { to.TrustedProxies = r.prefixes(n, path, "trusted_proxies") }},
-		{"header", r.headerTo(&to.Header)},
+		{"header", r.forwardingTo(&to.Header)},
 		{"ipv4_prefix", r.integerTo(&to.IPv4Prefix, 1, 32)},
 		{"ipv6_prefix", r.integerTo(&to.IPv6Prefix, 1, 128)},
 		{"trust_unix", r.truthTo(&to.TrustUnix)},
@@ -313,6 +333,28 @@ func (r *reader) headerTo(to *string) func(*node, string) {
 		if ok {
 			*to = textproto.CanonicalMIMEHeaderKey(s)
 		}
+	}
+}
+
+// forwarding are the headers that may say who the client is.
+var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP"}
+
+func (r *reader) forwardingTo(to *string) func(*node, string) {
+	return func(n *node, path string) {
+		if isNull(n) {
+			return
+		}
+		s, ok := r.scalar(n, path)
+		if !ok {
+			return
+		}
+		for _, name := range forwarding {
+			if strings.EqualFold(s, name) {
+				*to = textproto.CanonicalMIMEHeaderKey(name)
+				return
+			}
+		}
+		r.fail(n, "%q is no header that says who the client is%s", clip(s), didYouMean(s, forwarding))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // This file is all that knows the YAML library. The library was chosen for its
@@ -188,7 +189,7 @@ func (b *builder) build(in ast.Node, depth int) (*node, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.items = append(n.items, item)
+			n.items = append(n.items, glued(v, item))
 		}
 	case *ast.MappingNode:
 		return b.buildMapping(n, in.Values, depth)
@@ -212,6 +213,24 @@ func (b *builder) build(in ast.Node, depth int) (*node, error) {
 		return fail("this part of YAML is not read in a policy file")
 	}
 	return n, nil
+}
+
+// glued returns item, or the text that it is: within braces the library takes
+// [header:X-Agent] for a mapping, where YAML has a colon only before a space.
+func glued(in ast.Node, item *node) *node {
+	whole, ok := in.(*ast.MappingNode)
+	if !ok || len(whole.Values) != 1 || whole.IsFlowStyle {
+		return item
+	}
+	key, value := item.items[0], item.items[1]
+	plainKey, ok := whole.Values[0].Key.(*ast.StringNode)
+	if !ok || plainKey.Token.Type != token.StringType || value.kind == null || value.kind >= sequence {
+		return item
+	}
+	if value.line != key.line || value.column != key.column+utf8.RuneCountInString(key.text)+1 {
+		return item
+	}
+	return &node{kind: text, text: key.text + ":" + value.text, line: key.line, column: key.column}
 }
 
 func (b *builder) buildMapping(n *node, values []*ast.MappingValueNode, depth int) (*node, error) {
