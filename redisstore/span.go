@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/weirhq/weir"
@@ -185,33 +186,49 @@ func (s *Store) chargeAll(ctx context.Context, b *weir.Bill, parts []spread) *we
 			continue
 		}
 		// The caller may be gone; what was charged must go back all the same.
-		back := s.giveBack(context.WithoutCancel(ctx), b, parts[:n], before)
-		if se == nil || back != nil { // what could not be given back is to be known
-			se = back
+		back := s.receipts(b, parts[:n], before)
+		if se == nil || se.Err == errMoving {
+			if failed := s.giveBack(context.WithoutCancel(ctx), back); failed != nil {
+				return failed
+			}
+			return se
 		}
-		return se
+		if len(back) == 0 {
+			return se
+		}
+		// The time may be up. Until it has gone back it stays charged.
+		s.later(func() { s.giveBack(context.Background(), back) })
+		return &weir.StoreError{Kind: se.Kind, Err: se.Err, Unreachable: se.Unreachable, Unknown: true}
 	}
 	return nil
 }
 
-// giveBack refunds what parts of the bill have charged and restores their views
-// to those of the peek.
-func (s *Store) giveBack(ctx context.Context, b *weir.Bill, parts []spread, before []weir.Balance) *weir.StoreError {
+// receipts returns what has to be refunded for what parts of the bill have
+// charged, and restores their views to those of the peek.
+func (s *Store) receipts(b *weir.Bill, parts []spread, before []weir.Balance) (back []weir.Charge) {
 	balances := b.Balances()
-	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
-	defer cancel()
-	var errs error
 	for _, part := range parts {
 		for _, i := range part.pick {
 			bal := &balances[i]
 			if !bal.Debited {
 				continue
 			}
-			charge := *bal.Charge
-			charge.Cost, charge.Receipt = 0, bal.Receipt(bal.Cost)
-			errs = errors.Join(errs, s.refund(ctx, &charge))
+			c := *bal.Charge // whose texts may be gone after the call
+			c.Key, c.Space, c.Group = strings.Clone(c.Key), strings.Clone(c.Space), strings.Clone(c.Group)
+			c.Cost, c.Receipt = 0, bal.Receipt(bal.Cost)
+			back = append(back, c)
 			bal.View, bal.Fits, bal.Debited, bal.Delay = before[i].View, before[i].Fits, false, 0
 		}
+	}
+	return back
+}
+
+func (s *Store) giveBack(ctx context.Context, back []weir.Charge) *weir.StoreError {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	var errs error
+	for i := range back {
+		errs = errors.Join(errs, s.refund(ctx, &back[i]))
 	}
 	if errs == nil {
 		return nil

@@ -65,7 +65,8 @@ type Store struct {
 	lines   [groups]atomic.Pointer[line]
 	closed  bool
 
-	unknown  atomic.Int64 // bills whose outcome is not known
+	giving   sync.WaitGroup // back what bills over several groups charged
+	unknown  atomic.Int64   // bills whose outcome is not known
 	requests sync.Pool
 }
 
@@ -203,7 +204,24 @@ func (s *Store) line(group uint16) *line {
 }
 
 // Close answers what is queued, waits for what is out and closes the client.
-func (s *Store) Close() error { return errors.Join(s.closeLines(), s.scripter.Close()) }
+func (s *Store) Close() error {
+	err := s.closeLines()
+	s.giving.Wait()
+	return errors.Join(err, s.scripter.Close())
+}
+
+// later does something that nobody waits for but Close.
+func (s *Store) later(do func()) {
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.giving.Go(do)
+	}
+	s.mu.Unlock()
+	if closed {
+		do()
+	}
+}
 
 func (s *Store) closeLines() error {
 	s.mu.Lock()
