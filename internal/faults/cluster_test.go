@@ -75,8 +75,14 @@ var clusters = []fault{
 		begin: func(t *testing.T, s *scene) {
 			for i, master := range s.cluster.Nodes[:3] {
 				if master == victim(t, s) {
-					s.cluster.Nodes[3+i].Must(t, "CLUSTER", "FAILOVER")
-					await(t, "the replica is a master", func() bool { return s.promoted(t, master) })
+					asked := time.Time{} // the nodes give it up after 5 s
+					await(t, "the replica is a master", func() bool {
+						if time.Since(asked) > 6*time.Second {
+							asked = time.Now()
+							s.cluster.Nodes[3+i].Must(t, "CLUSTER", "FAILOVER")
+						}
+						return s.promoted(t, master)
+					})
 					return
 				}
 			}
@@ -99,7 +105,7 @@ func (s *scene) promoted(t *testing.T, of *testredis.Server) bool {
 
 // TestCluster puts every fault on three masters and their replicas of its own.
 func TestCluster(t *testing.T) {
-	for _, f := range clusters {
+	for _, f := range fewer(clusters, 1) {
 		t.Run(label(f.name), func(t *testing.T) {
 			t.Parallel()
 			six := testredis.StartReplicatedCluster(t, 3, nodeTimeout)

@@ -73,14 +73,17 @@ func newRig(t *testing.T, seed uint64, plant func(weir.Store) weir.Store) *rig {
 // again and again, and returns what they asked and were told.
 func (r *rig) history(t *testing.T, n int) (history []porcupine.Operation) {
 	limits := limitsOf(n)
-	name := fmt.Sprint("h", n, ":", r.random.Uint64())
 	begun := time.Now()
-	// The first charge of a balance is one of known time: all later ones add to it.
-	first := client{rig: r, limits: limits, name: name, random: r.random, begun: begun}
+	// The first charge of a balance is one of known time, since all later ones add
+	// to it. Where it is not known, other keys are taken.
+	var first client
 	await(t, "a first charge of known outcome", func() bool {
+		name := fmt.Sprint("h", n, ":", r.random.Uint64())
+		first = client{rig: r, limits: limits, name: name, random: r.random, begun: begun}
 		first.take(t, action{costs: [keysPerHistory]int64{1, 1, 1}})
-		return len(first.done) > 0 && !first.done[len(first.done)-1].Output.(result).unknown
+		return len(first.done) == 1 && !first.done[0].Output.(result).unknown
 	})
+	name := first.name
 	var asking sync.WaitGroup
 	parts := make([][]porcupine.Operation, clients)
 	for c := range clients {

@@ -65,6 +65,7 @@ type load struct {
 	generation atomic.Int32
 	observed   atomic.Int64 // failed_open, as an Observer counts it
 
+	spans   bool // some bills are over two groups, which are not one slot of a cluster
 	forget  bool // measure nothing: for loads without end
 	next    atomic.Int64
 	running sync.WaitGroup
@@ -89,7 +90,9 @@ type sample struct {
 	late  time.Duration
 }
 
-func newLoad(t testing.TB, url string, deadline time.Duration) *load {
+// newLoad opens a store with a load for it. plant, if not nil, puts a mistake in
+// front of the store.
+func newLoad(t testing.TB, url string, deadline time.Duration, plant func(weir.Store) weir.Store) *load {
 	t.Helper()
 	l := &load{deadline: deadline, wrong: make(map[string]int)}
 	store, err := redisstore.Open(url, redisstore.Options{Timeout: deadline})
@@ -97,7 +100,11 @@ func newLoad(t testing.TB, url string, deadline time.Duration) *load {
 		t.Fatal(err)
 	}
 	l.store = store
-	l.limiter, err = weir.New(weir.Options{Store: store, Observer: l, Instances: func() int { return instances }})
+	var front weir.Store = store
+	if plant != nil {
+		front = plant(store)
+	}
+	l.limiter, err = weir.New(weir.Options{Store: front, Observer: l, Instances: func() int { return instances }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,6 +203,8 @@ func (l *load) check() {
 		of = []*account{l.scarce[class][place]}
 	case turn%8 == 1:
 		of = []*account{l.bucket[class][place], l.window[class][place]}
+	case turn%8 == 3 && l.spans:
+		of = []*account{l.bucket[class][place], l.window[class][(place+1)%places]}
 	case turn%2 == 0:
 		of = []*account{l.bucket[class][place]}
 	default:

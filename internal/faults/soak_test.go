@@ -40,14 +40,16 @@ func holds(t *testing.T) use {
 func TestSoak(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("WEIR_SOAK"))
 	if err != nil {
-		length = 15 * time.Second
+		if length = 15 * time.Second; testing.Short() {
+			length = 5 * time.Second
+		}
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d, %v", seed, length)
 	random := rand.New(rand.NewPCG(seed, 0))
 	server := testredis.Start(t, kept...)
 	s := &scene{servers: []*testredis.Server{server}, proxy: testredis.StartProxy(t, server.Addr)}
-	s.load = newLoad(t, s.proxy.URL(), deadline)
+	s.load = newLoad(t, s.proxy.URL(), deadline, nil)
 	s.load.forget = true
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

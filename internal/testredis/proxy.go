@@ -86,7 +86,8 @@ func (p *Proxy) Cut() {
 }
 
 // Deaf loses what servers answer, on every connection, until told otherwise:
-// the server gets and does what clients send, and nobody hears of it.
+// the server gets and does what clients send, and nobody hears of it. A
+// connection that has lost something stays deaf: nothing comes after a gap.
 func (p *Proxy) Deaf(deaf bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,12 +169,14 @@ func (p *Proxy) pass(dst, src *net.TCPConn, back bool) {
 			_, _ = dst.Write(l.bytes) // if it is gone, the bytes are lost
 		}
 	})
+	lost := false
 	for {
 		b := make([]byte, 1<<15)
 		n, err := src.Read(b)
 		if n > 0 {
 			p.mu.Lock()
-			delay, lost := p.delay, p.deaf && back
+			delay := p.delay
+			lost = lost || p.deaf && back
 			p.mu.Unlock()
 			if !lost {
 				held <- late{b[:n], time.Now().Add(delay)}
