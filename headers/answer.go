@@ -94,6 +94,10 @@ func status(b *weir.Bill) int {
 	return http.StatusTooManyRequests
 }
 
+// Meant returns what Status says whatever the door or Options.Denied made of it:
+// 200, 429, 503 or 403.
+func (a *Answer) Meant() int { return a.meant }
+
 // Write sets the fields. Nothing else in h changes.
 func (a *Answer) Write(h http.Header) {
 	if a.count == 0 {

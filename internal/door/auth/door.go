@@ -79,16 +79,11 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // deny answers with a refusal that no gateway takes for anything else.
 func deny(w http.ResponseWriter, r *http.Request, g *gateway, a *headers.Answer) {
-	meant := a.Status
-	if meant != http.StatusForbidden {
-		if meant != http.StatusServiceUnavailable {
-			meant = http.StatusTooManyRequests
-		}
-		if g.denied == http.StatusForbidden || a.Status >= 500 {
-			a.Status = g.denied
-		}
+	// The policy's own status stands where it cannot be taken for a failure.
+	if a.Meant() != http.StatusForbidden && (g.denied == http.StatusForbidden || a.Status >= 500) {
+		a.Status = g.denied
 	}
-	w.Header().Set(StatusField, strconv.Itoa(meant))
+	w.Header().Set(StatusField, strconv.Itoa(a.Meant()))
 	// A gateway that has gone away needs no answer.
 	_ = a.Refuse(w, r)
 }
