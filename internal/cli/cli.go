@@ -117,7 +117,7 @@ Every flag can be given in the environment, as WEIR_ and its name in capitals
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misuse(fmt.Sprintf("%s --help lists the flags", cmd.CommandPath()), "%w", err)
 	})
-	root.AddCommand(newDemo(), newServe(), newProxy(), newTake(), newExplain(), newPolicy(), newVerify(), newBench(), newSim(), newReplay(), newSuggest(), newMode(), newDrill(), newTop(), newWhy(), newReset(), newBlock(), newVersion())
+	root.AddCommand(newDemo(), newServe(), newProxy(), newTake(), newExplain(), newPolicy(), newVerify(), newBench(), newSim(), newReplay(), newSuggest(), newMigrate(), newMode(), newDrill(), newTop(), newWhy(), newReset(), newBlock(), newVersion())
 	return root
 }
 

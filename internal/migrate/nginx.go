@@ -1,0 +1,375 @@
+package migrate
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// directive is one of an nginx configuration.
+type directive struct {
+	line  int
+	words []string
+	block []directive // of server { … } and the like
+}
+
+func (d *directive) name() string { return d.words[0] }
+func (d *directive) text() string { return strings.Join(d.words, " ") }
+
+// parseNginx takes a configuration apart: words, which may stand in quotes, ended
+// by ; or by a block.
+func parseNginx(text []byte) ([]directive, error) {
+	p := &nginxParser{text: string(text), line: 1}
+	list, err := p.list(0)
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %w", p.line, err)
+	}
+	return list, nil
+}
+
+type nginxParser struct {
+	text string
+	at   int
+	line int
+}
+
+// maxDepth bounds blocks within blocks.
+const maxDepth = 64
+
+func (p *nginxParser) list(depth int) (list []directive, err error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("more than %d blocks within each other", maxDepth)
+	}
+	var d directive
+	for {
+		word, mark, err := p.next()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case mark == 0:
+			if len(d.words) == 0 {
+				d.line = p.line
+			}
+			d.words = append(d.words, word)
+		case mark == ';' && len(d.words) > 0:
+			list, d = append(list, d), directive{}
+		case mark == '{' && len(d.words) > 0:
+			if d.block, err = p.list(depth + 1); err != nil {
+				return nil, err
+			}
+			list, d = append(list, d), directive{}
+		case mark == '}' && depth > 0 && len(d.words) == 0, mark == 'E' && depth == 0 && len(d.words) == 0:
+			return list, nil
+		case mark == 'E':
+			return nil, fmt.Errorf("the file ends within a directive or block")
+		default:
+			return nil, fmt.Errorf("%q stands where it cannot", string(mark))
+		}
+	}
+}
+
+// next returns a word, or a mark: ; { } or E at the end.
+func (p *nginxParser) next() (word string, mark byte, err error) {
+	for p.at < len(p.text) {
+		switch c := p.text[p.at]; c {
+		case '\n':
+			p.line++
+			p.at++
+		case ' ', '\t', '\r':
+			p.at++
+		case '#':
+			for p.at < len(p.text) && p.text[p.at] != '\n' {
+				p.at++
+			}
+		case ';', '{', '}':
+			p.at++
+			return "", c, nil
+		case '"', '\'':
+			end := strings.IndexByte(p.text[p.at+1:], c)
+			if end < 0 {
+				return "", 0, fmt.Errorf("a quote without its end")
+			}
+			word = p.text[p.at+1 : p.at+1+end]
+			p.line += strings.Count(word, "\n")
+			p.at += end + 2
+			return word, 0, nil
+		default:
+			from := p.at
+			for p.at < len(p.text) && !strings.ContainsRune(" \t\r\n;", rune(p.text[p.at])) {
+				// ${name} is part of a word.
+				if p.text[p.at] == '{' && p.text[p.at-1] != '$' {
+					break
+				}
+				if p.text[p.at] == '}' && !strings.Contains(p.text[from:p.at], "${") {
+					break
+				}
+				p.at++
+			}
+			return p.text[from:p.at], 0, nil
+		}
+	}
+	return "", 'E', nil
+}
+
+// zone is what limit_req_zone declares.
+type zone struct {
+	key  string
+	rate string // N/PERIOD
+}
+
+// scope is where a directive stands.
+type scope struct {
+	hosts    []string
+	location *location
+	others   []location // of the same server
+	limits   []directive
+	dryRun   bool
+}
+
+// location is a location of a server.
+type location struct {
+	path    string
+	exact   bool
+	regexp  bool
+	limited bool // it has limits of its own, and so inherits none
+}
+
+func (r *result) nginx(text []byte) error {
+	list, err := parseNginx(text)
+	if err != nil {
+		return err
+	}
+	r.general = []string{
+		"nginx counts in the shared memory of one machine, Weir in the store that the policy names.",
+		"nginx answers 503 unless limit_req_status says otherwise, Weir 429.",
+		"a zone that is used in several places is one counter in nginx; here each rule counts by itself.",
+		"where several limits apply, what one refuses is charged to none in Weir.",
+	}
+	zones := map[string]zone{}
+	r.nginxZones(list, zones)
+	r.nginxScope(list, scope{}, zones)
+	return nil
+}
+
+func (r *result) nginxZones(list []directive, zones map[string]zone) {
+	for i := range list {
+		d := &list[i]
+		switch d.name() {
+		case "limit_req_zone":
+			z, name := zone{}, ""
+			for _, w := range d.words[1:] {
+				switch {
+				case strings.HasPrefix(w, "zone="):
+					name, _, _ = strings.Cut(w[5:], ":")
+				case strings.HasPrefix(w, "rate="):
+					z.rate = nginxRate(w[5:])
+				case w == "sync":
+				default:
+					z.key = w
+				}
+			}
+			if z.rate == "" {
+				r.leave("line %d: %s (its rate is not N r/s or N r/m)", d.line, d.text())
+				continue
+			}
+			zones[name] = z
+		case "limit_conn_zone", "limit_conn":
+			r.leave("line %d: %s. Weir limits requests over time, not connections at once", d.line, d.text())
+		}
+		r.nginxZones(d.block, zones)
+	}
+}
+
+func nginxRate(s string) string {
+	for suffix, period := range map[string]string{"r/s": "s", "r/m": "min"} {
+		if n, ok := strings.CutSuffix(s, suffix); ok {
+			if _, err := strconv.ParseUint(n, 10, 32); err == nil {
+				return n + "/" + period
+			}
+		}
+	}
+	return ""
+}
+
+func (r *result) nginxScope(list []directive, s scope, zones map[string]zone) {
+	var own []directive
+	for _, d := range list {
+		switch d.name() {
+		case "limit_req":
+			own = append(own, d)
+		case "limit_req_dry_run":
+			s.dryRun = len(d.words) > 1 && d.words[1] == "on"
+		case "server_name":
+			s.hosts = nil
+			for _, h := range d.words[1:] {
+				if h != "_" && !strings.HasPrefix(h, "~") {
+					s.hosts = append(s.hosts, strings.TrimPrefix(h, "."))
+				}
+			}
+		}
+	}
+	if len(own) > 0 { // limits are inherited only where there are none
+		s.limits = own
+	}
+	for _, d := range list {
+		if d.name() == "location" {
+			s.others = append(s.others, locationOf(&d))
+		}
+	}
+	for _, d := range list {
+		switch d.name() {
+		case "http", "server":
+			r.nginxScope(d.block, s, zones)
+		case "location":
+			l := locationOf(&d)
+			if l.limited {
+				below := s
+				below.location = &l
+				r.nginxScope(d.block, below, zones)
+			}
+		}
+	}
+	if hasBlock(list, "server", "http") {
+		return // what stands in http applies in each server, and was written there
+	}
+	for i := range s.limits {
+		r.nginxLimit(&s.limits[i], &s, zones)
+	}
+}
+
+func hasBlock(list []directive, names ...string) bool {
+	for _, d := range list {
+		for _, n := range names {
+			if d.name() == n {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func locationOf(d *directive) location {
+	l := location{}
+	words := d.words[1:]
+	if len(words) > 1 {
+		l.exact, l.regexp = words[0] == "=", strings.HasPrefix(words[0], "~")
+		words = words[1:]
+	}
+	if len(words) > 0 {
+		l.path = words[0]
+	}
+	l.regexp = l.regexp || strings.HasPrefix(l.path, "@")
+	for _, inner := range d.block {
+		l.limited = l.limited || inner.name() == "limit_req"
+	}
+	return l
+}
+
+func (l *location) pattern() string {
+	if l.exact {
+		return l.path
+	}
+	return pathUnder(l.path)
+}
+
+// nginxLimit writes one limit_req where it applies.
+func (r *result) nginxLimit(d *directive, s *scope, zones map[string]zone) {
+	one := rule{from: fmt.Sprintf("line %d: %s", d.line, d.text()), hosts: s.hosts, shadow: s.dryRun}
+	burst, nodelay, delay := int64(0), false, ""
+	for _, w := range d.words[1:] {
+		switch {
+		case strings.HasPrefix(w, "zone="):
+			one.name = w[5:]
+		case strings.HasPrefix(w, "burst="):
+			burst, _ = strconv.ParseInt(w[6:], 10, 32)
+		case w == "nodelay":
+			nodelay = true
+		case strings.HasPrefix(w, "delay="):
+			nodelay, delay = true, w[6:]
+		}
+	}
+	z, ok := zones[one.name]
+	if !ok {
+		r.leave("line %d: %s (no limit_req_zone declares its zone)", d.line, d.text())
+		return
+	}
+	one.from += ", where the zone is " + z.key + " rate=" + strings.Replace(strings.Replace(z.rate, "/s", "r/s", 1), "/min", "r/m", 1)
+	if s.location != nil {
+		if s.location.regexp {
+			r.leave("line %d: %s in location %s (a pattern of Weir is no regular expression; add the rule with the paths it means)", d.line, d.text(), s.location.path)
+			return
+		}
+		if s.location.path != "/" || s.location.exact {
+			one.paths = []string{s.location.pattern()}
+		}
+		if !s.location.exact && !strings.HasSuffix(s.location.path, "/") {
+			one.differs = append(one.differs, fmt.Sprintf("nginx's location %s also takes paths such as %sx.", s.location.path, s.location.path))
+		}
+	}
+	for i := range s.others {
+		o := &s.others[i]
+		at := "/"
+		if s.location != nil {
+			at = s.location.path
+		}
+		if o.regexp || s.location == nil && !o.limited || s.location != nil && (o.path == at || !strings.HasPrefix(o.path, at)) {
+			continue
+		}
+		one.notPaths = append(one.notPaths, o.pattern())
+	}
+	one.limit = z.rate
+	switch {
+	case nodelay || burst == 0:
+		one.limit += fmt.Sprintf(" burst=%d", burst+1)
+	default:
+		one.limit += fmt.Sprintf(" algorithm=leaky_bucket burst=%d", burst)
+	}
+	if delay != "" {
+		one.differs = append(one.differs, "nginx slows requests down from the "+delay+"th on; here all of the burst go at once.")
+	}
+	var notes []string
+	one.key, notes = nginxKey(z.key)
+	one.differs = append(one.differs, notes...)
+	r.add(one)
+}
+
+var nginxVariable = regexp.MustCompile(`\$\{?([a-z0-9_]+)\}?`)
+
+// nginxKey returns the key parts that a zone's key stands for.
+func nginxKey(text string) (parts, notes []string) {
+	rest := nginxVariable.ReplaceAllString(text, "")
+	for _, m := range nginxVariable.FindAllStringSubmatch(text, -1) {
+		name := m[1]
+		switch {
+		case name == "binary_remote_addr" || name == "remote_addr":
+			parts = append(parts, "ip")
+		case name == "server_name" || name == "host" || name == "http_host":
+			parts = append(parts, "host")
+		case name == "uri" || name == "request_uri" || name == "document_uri":
+			parts = append(parts, "path")
+			if name == "request_uri" {
+				notes = append(notes, "$request_uri has the query, path has not.")
+			}
+		case name == "request_method":
+			parts = append(parts, "method")
+		case name == "remote_user":
+			parts = append(parts, "user")
+			notes = append(notes, "user is who a trusted peer or a token names; see user: in weir policy init.")
+		case strings.HasPrefix(name, "http_"):
+			parts = append(parts, "header:"+strings.ReplaceAll(name[5:], "_", "-"))
+		case strings.HasPrefix(name, "arg_"):
+			parts = append(parts, "query:"+name[4:])
+		case strings.HasPrefix(name, "cookie_"):
+			parts = append(parts, "cookie:"+name[7:])
+		default:
+			parts = append(parts, "attr:"+name)
+			notes = append(notes, "$"+name+" is a variable of your configuration: put in its place what it is made of. Where nginx finds it empty it does not limit; here add on_missing: skip.")
+		}
+	}
+	if len(parts) == 0 && rest != "" {
+		return []string{"all"}, nil
+	}
+	return parts, notes
+}

@@ -1,0 +1,31 @@
+package migrate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/goccy/go-yaml"
+)
+
+// maxText bounds what is read: a configuration is no larger.
+const maxText = 4 << 20
+
+// documents decodes every document of a YAML text into a value that make
+// returns.
+func documents(text []byte, make func() any) error {
+	if len(text) > maxText {
+		return fmt.Errorf("larger than %d MiB", maxText>>20)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		err := d.Decode(make())
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errors.New(yaml.FormatError(err, false, false))
+		}
+	}
+}
