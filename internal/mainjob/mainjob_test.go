@@ -1,6 +1,7 @@
 // Package mainjob runs what Weir is for as its users run it: the binary, a real
 // web server behind it, the requests of access logs in front, and on Redis a
 // real redis-server. What must come out is counted by awk, from the log alone.
+// Beside the main job, the recipes for gateways are run as they stand.
 package mainjob
 
 import (
