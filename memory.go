@@ -19,7 +19,7 @@ import (
 //
 // A balance that is idle is the same as none, so inserts claim idle slots they
 // pass over, and a shard that fills up is rebuilt without them, twice as large
-// only if most were live. At the bound in bytes the eighth nearest to idle gives
+// only if most were live. At the bound in bytes the sixth nearest to idle gives
 // way as well: a balance that is nearly full again forgets little, a drained one
 // would let its caller start anew. Maps of pointers were rejected for what the
 // garbage collector makes of ten million of them, and keys for their size; two

@@ -193,7 +193,7 @@ func (s *shard) abandon(e *slot) {
 }
 
 // rebuild moves the live balances to a table with room for as many again. At
-// the bound the eighth nearest to idle are left behind.
+// the bound the sixth nearest to idle are left behind.
 func (s *shard) rebuild(now int64) {
 	live := 0
 	for i := range s.slots {

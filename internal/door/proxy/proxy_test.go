@@ -206,6 +206,14 @@ func TestClaims(t *testing.T) {
 		"X-Forwarded-For", "192.0.2.9", "X-Forwarded-For", "192.0.2.10", "X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https",
 		"Forwarded", "for=192.0.2.9", "X-Real-IP", "192.0.2.9", "CF-Connecting-IP", "192.0.2.9", "True-Client-IP", "192.0.2.9", "X-User", "root",
 	}
+	var siblings []string
+	for _, name := range []string{
+		"X-Forwarded-Prefix", "X-Forwarded-Port", "X-Forwarded-Scheme", "X-Forwarded-By", "X-Forwarded-Whatever", "X-Original-Url", "X-Original-Forwarded-For",
+		"X-Rewrite-Url", "X-Client-Ip", "X-Cluster-Client-Ip", "Fastly-Client-Ip", "Cf-Connecting-Ipv6", "X-Envoy-External-Address",
+	} {
+		siblings = append(siblings, name)
+		forged = append(forged, name, "forged")
+	}
 	for _, c := range []struct {
 		trusted string
 		want    map[string]string // "" for absent
@@ -237,6 +245,11 @@ func TestClaims(t *testing.T) {
 		for name, want := range c.want {
 			if text := strings.Join(got[name], ", "); text != want {
 				t.Errorf("trusted %q: %s is %q, not %q", c.trusted, name, text, want)
+			}
+		}
+		for _, name := range siblings {
+			if passed := got[name] != nil; passed != (c.trusted != "") {
+				t.Errorf("trusted %q: %s passes: %v", c.trusted, name, passed)
 			}
 		}
 		if host != "api.example" {

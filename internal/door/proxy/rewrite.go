@@ -3,15 +3,23 @@ package proxy
 import (
 	"net/http"
 	"net/http/httputil"
+	"slices"
+	"strings"
 	"sync"
 )
 
 // claims are the fields by which a request says where it comes from. The
 // upstream believes them, since they come from its proxy; so they pass from
-// peers that the policy trusts, and from nobody else.
+// peers that the policy trusts, and from nobody else. With them goes all that
+// begins with X-Forwarded- or X-Original-: every server has words of its own.
 var claims = []string{
-	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
-	"Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip",
+	"Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "True-Client-Ip",
+	"X-Client-Ip", "X-Cluster-Client-Ip", "Fastly-Client-Ip", "X-Envoy-External-Address", "X-Rewrite-Url",
+}
+
+// isClaim takes a canonical name.
+func isClaim(name string) bool {
+	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Original-") || slices.Contains(claims, name)
 }
 
 // rewrite makes the request to the upstream. ReverseProxy has dropped hop-by-hop
@@ -34,8 +42,11 @@ func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 		delete(pr.Out.Header, "Connection")
 	}
 	in, out := pr.In.Header, pr.Out.Header
-	for _, name := range claims {
-		if delete(out, name); caller.Trusted && in[name] != nil {
+	for name := range in { // ReverseProxy has taken some from out already
+		if !isClaim(name) {
+			continue
+		}
+		if delete(out, name); caller.Trusted {
 			out[name] = in[name]
 		}
 	}
