@@ -5,6 +5,7 @@ package jwt
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -36,8 +37,13 @@ const maxLeeway = 5 * time.Minute
 // maxToken bounds what is parsed; servers hardly accept longer headers.
 const maxToken = 8 << 10
 
-// Verifier checks tokens. It is immutable and safe for concurrent use.
+// Verifier checks tokens. It is safe for concurrent use. It remembers tokens that
+// were good until they expire, in a bounded number; other keys make another
+// Verifier, which remembers nothing.
 type Verifier struct {
+	good   goodTokens
+	now    func() time.Time
+	leeway time.Duration
 	keys   map[string]jwtlib.VerificationKeySet // by algorithm
 	parser *jwtlib.Parser
 	claim  string
@@ -53,7 +59,7 @@ func New(o Options) (*Verifier, error) {
 	if o.Leeway < 0 || o.Leeway > maxLeeway {
 		return nil, &identity.ConfigError{Field: "user.jwt.leeway", Problem: fmt.Sprintf("%v is not within 0s to %v", o.Leeway, maxLeeway)}
 	}
-	v := &Verifier{keys: make(map[string]jwtlib.VerificationKeySet), claim: cmp.Or(o.Claim, "sub")}
+	v := &Verifier{now: time.Now, leeway: o.Leeway, keys: make(map[string]jwtlib.VerificationKeySet), claim: cmp.Or(o.Claim, "sub")}
 	var algorithms []string
 	for _, file := range o.KeyFiles {
 		content, err := os.ReadFile(file)
@@ -84,6 +90,7 @@ func New(o Options) (*Verifier, error) {
 		options = append(options, jwtlib.WithAudience(o.Audience))
 	}
 	if o.Now != nil {
+		v.now = o.Now
 		options = append(options, jwtlib.WithTimeFunc(o.Now))
 	}
 	v.parser = jwtlib.NewParser(options...)
@@ -117,6 +124,10 @@ func (v *Verifier) Verify(token string) (user string, err error) {
 	if len(token) > maxToken {
 		return "", ErrMalformed
 	}
+	print := sha256.Sum256([]byte(token))
+	if user, ok := v.good.find(print, v.now()); ok {
+		return user, nil
+	}
 	claims := jwtlib.MapClaims{}
 	if _, err := v.parser.ParseWithClaims(token, claims, v.keysFor); err != nil {
 		for _, r := range reasons {
@@ -129,6 +140,9 @@ func (v *Verifier) Verify(token string) (user string, err error) {
 	user, _ = claims[v.claim].(string)
 	if user == "" {
 		return "", ErrClaims
+	}
+	if end, err := claims.GetExpirationTime(); err == nil && end != nil {
+		v.good.add(print, user, end.Add(v.leeway), v.now())
 	}
 	return user, nil
 }
