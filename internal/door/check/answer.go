@@ -11,7 +11,7 @@ type Answer struct {
 	Outcome
 	Binding int       `json:"binding"`
 	ID      string    `json:"decision,omitempty"` // names a refusal, for weir why
-	Receipt string    `json:"receipt,omitempty"` // of a bill of one charge
+	Receipt string    `json:"receipt,omitempty"`  // of a bill of one charge
 	Charges []Outcome `json:"charges"`
 }
 

@@ -153,3 +153,19 @@ func FuzzBody(f *testing.F) {
 		}
 	})
 }
+
+// A bad bill of a batch is named by its field, or as a whole.
+func TestBadBillsAreNamed(t *testing.T) {
+	w := newBench(t, nil, nil).post("/v1/take/batch", `{"bills":[{"key":"a","limit":"1/s"},5,{"charges":[]},{"key":"a"}]}`)
+	var got struct {
+		Decisions []struct{ Error, Field string }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Decisions) != 4 {
+		t.Fatal(err, w.Body)
+	}
+	for i, field := range []string{"", "bills[1]", "charges", "limit"} {
+		if got.Decisions[i].Field != field {
+			t.Errorf("bill %d: field %q, not %q", i, got.Decisions[i].Field, field)
+		}
+	}
+}

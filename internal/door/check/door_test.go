@@ -185,7 +185,7 @@ func TestBatch(t *testing.T) {
 		reason, path string
 	}{
 		{true, "ok", ""}, {false, "limited", ""}, {false, "", "limit"}, {false, "", "key"},
-		{false, "", "charges[1].cost"}, {false, "", "charges[1].limit"}, {false, "", ""}, {true, "ok", ""},
+		{false, "", "charges[1].cost"}, {false, "", "charges[1].limit"}, {false, "", "bills[6]"}, {true, "ok", ""},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d decisions: %s", len(got), w.Body)

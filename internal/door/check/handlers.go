@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/weirhq/weir"
@@ -57,12 +58,17 @@ type fault struct {
 	Field string `json:"field"`
 }
 
-func faultOf(err error) fault {
+// faultOf names the field within bill i, or the bill where it is wrong as a whole.
+func faultOf(err error, i int) fault {
+	f := fault{Error: err.Error()}
 	var input *weir.InputError
 	if errors.As(err, &input) {
-		return fault{input.Problem, input.Field}
+		f = fault{input.Problem, input.Field}
 	}
-	return fault{Error: err.Error()}
+	if f.Field == "" {
+		f.Field = "bills[" + strconv.Itoa(i) + "]"
+	}
+	return f
 }
 
 func (d *door) batch(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +83,7 @@ func (d *door) batch(w http.ResponseWriter, r *http.Request) {
 				err := body.Alone(func() (err error) { q, err = readBill(body, algo.Take); return err })
 				requests, decisions = append(requests, q), append(decisions, nil)
 				if err != nil {
-					decisions[len(decisions)-1] = faultOf(err)
+					decisions[len(decisions)-1] = faultOf(err, len(decisions)-1)
 				}
 				return nil
 			})
@@ -111,7 +117,7 @@ func (d *door) decideAll(r *http.Request, requests []*request, decisions []any) 
 		// Decide refuses the whole call for one bad bill, so each is looked at
 		// before.
 		if err := q.bill.Check(); err != nil {
-			decisions[i] = faultOf(q.placed(err))
+			decisions[i] = faultOf(q.placed(err), i)
 			requests[i] = nil
 			continue
 		}
