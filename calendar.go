@@ -25,7 +25,7 @@ const (
 // unitNames are the shortest spellings that cannot be misread.
 var unitNames = [...]string{"ms", "s", "min", "h", "day", "week", "month", "year"}
 
-// longest is the length of the unit, or the longest it can be, in microseconds.
+// unitLengths are how long each is, or can be at most, in microseconds.
 var unitLengths = [...]int64{1e3, 1e6, 60e6, 3600e6, 86400e6, 7 * 86400e6, 31 * 86400e6, 366 * 86400e6}
 
 // units holds every spelling of a unit.

@@ -38,7 +38,8 @@ type Limiter struct {
 	base      time.Time // durations count from it: half the price of two readings of the date
 }
 
-// New returns a Limiter.
+// New returns a Limiter. No options there are today are refused; the error is for
+// those to come.
 func New(o Options) (*Limiter, error) {
 	l := &Limiter{store: o.Store, observer: o.Observer, base: time.Now()}
 	if l.store == nil {
@@ -54,12 +55,12 @@ func New(o Options) (*Limiter, error) {
 	}
 	l.fallback.instances, l.fallback.now = o.Instances, o.Now
 	l.fallback.debts.store, l.fallback.debts.owed = l.store, l.fallback.owed
-	l.bills.New = func() any { return &lease{} }
+	l.bills.New = func() any { return &pooled{} }
 	return l, nil
 }
 
-// lease is a pooled bill with room for the usual number of charges.
-type lease struct {
+// pooled is a bill that is used again, with room for the usual number of charges.
+type pooled struct {
 	bill  Bill
 	bills []*Bill
 	room  [4]Charge
@@ -78,7 +79,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Lim
 	if len(limits) == 1 && l.direct(ctx) && l.memory.takeUsual(&d, key, n, &limits[0]) {
 		return d, nil
 	}
-	p := l.bills.Get().(*lease)
+	p := l.bills.Get().(*pooled)
 	p.bill.Verb, p.bill.MaxWait = algo.Take, 0
 	p.bill.Charges = p.room[:0]
 	for i := range limits {
@@ -104,13 +105,13 @@ func (l *Limiter) Peek(ctx context.Context, charges ...Charge) (Decision, error)
 }
 
 func (l *Limiter) once(ctx context.Context, v algo.Verb, charges []Charge) (Decision, error) {
-	p := l.bills.Get().(*lease)
+	p := l.bills.Get().(*pooled)
 	p.bill.Verb, p.bill.MaxWait = v, 0
 	p.bill.Charges = append(p.room[:0], charges...)
 	return l.decidePooled(ctx, p)
 }
 
-func (l *Limiter) decidePooled(ctx context.Context, p *lease) (Decision, error) {
+func (l *Limiter) decidePooled(ctx context.Context, p *pooled) (Decision, error) {
 	p.bills = append(p.bills[:0], &p.bill)
 	err := l.decide(ctx, p.bills)
 	d := p.bill.Decision
@@ -128,7 +129,7 @@ func (l *Limiter) decidePooled(ctx context.Context, p *lease) (Decision, error) 
 func (l *Limiter) Decide(ctx context.Context, bills ...*Bill) error {
 	// The list is copied to one that is kept, because what is handed to a Store
 	// escapes: the caller's own would be an allocation at every call.
-	p := l.bills.Get().(*lease)
+	p := l.bills.Get().(*pooled)
 	p.bills = append(p.bills[:0], bills...)
 	err := l.decide(ctx, p.bills)
 	clear(p.bills)
