@@ -33,7 +33,7 @@ func openCallers(s StoreConfig, log *slog.Logger) (*callers, error) {
 	if err != nil {
 		return nil, &StoreError{err}
 	}
-	outage := outageLog{log: log}
+	outage := outageLog{log: log, what: "tenants and API keys cannot be looked up; those who are known are served as before"}
 	l, err := identity.NewLookups(d, identity.LookupOptions{Timeout: s.Timeout, OnError: outage.hear})
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -52,6 +52,7 @@ func (c *callers) Close() error {
 // outageLog tells of questions that failed, once in a while: while the store is
 // away there are many, and all say the same.
 type outageLog struct {
+	what string
 	log  *slog.Logger
 	last atomic.Int64 // seconds
 }
@@ -63,5 +64,5 @@ func (o *outageLog) hear(err error) {
 	if now-last < outageEvery || !o.last.CompareAndSwap(last, now) {
 		return
 	}
-	o.log.Warn("tenants and API keys cannot be looked up; those who are known are served as before", "error", err.Error())
+	o.log.Warn(o.what, "error", err.Error())
 }

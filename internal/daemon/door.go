@@ -43,7 +43,7 @@ func HTTP(l Listen) Door {
 			Limiter: c.Limiter, Gate: c.Gate, Format: c.Format, Secret: c.receiptSecret, Status: c.Status,
 		})
 		gateways := auth.New(auth.Options{Gate: c.Gate, Format: c.Format})
-		return newHTTPServer(l.guard(withJSON(c, handler), gateways), apiTimeouts, c.log, name, l)
+		return newHTTPServer(c.watchers.traced(name, false, l.guard(withJSON(c, handler), gateways)), apiTimeouts, c.log, name, l)
 	}}
 }
 
@@ -88,7 +88,7 @@ func Proxy(l Listen, o proxy.Options) Door {
 	l.Public = true
 	return Door{Name: "proxy", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
 		o.Gate, o.Limiter, o.Format, o.Identity = c.Gate, c.Limiter, c.Format, c.IdentityHeaders
-		return newHTTPServer(proxy.New(o), streamTimeouts, c.log, name, l)
+		return newHTTPServer(c.watchers.traced(name, true, proxy.New(o)), streamTimeouts, c.log, name, l)
 	}}
 }
 

@@ -46,7 +46,7 @@ func GRPC(l Listen) Door {
 		if err != nil {
 			return nil, err
 		}
-		o := rls.ServerOptions{}
+		o := rls.ServerOptions{Trace: c.watchers.begin(name)}
 		if l.Auth == "token" {
 			o.Token = l.Token
 		}

@@ -1,12 +1,15 @@
 package daemon
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/weirhq/weir"
@@ -15,6 +18,7 @@ import (
 	"github.com/weirhq/weir/observe/refusals"
 	"github.com/weirhq/weir/observe/stream"
 	"github.com/weirhq/weir/observe/top"
+	"github.com/weirhq/weir/observe/trace"
 	"github.com/weirhq/weir/policy/policyfile"
 	"github.com/weirhq/weir/redisstore"
 )
@@ -26,6 +30,7 @@ type watchers struct {
 	refusals *refusals.Refusals
 	logs     *logs.Refusals
 	stream   *stream.Stream // or nil
+	tracer   *trace.Tracer  // or nil
 	doors    []string       // as decisions name them
 
 	secret      []byte // of key hashes
@@ -34,8 +39,16 @@ type watchers struct {
 
 // openWatchers makes what looks at decisions, before there is anything to look at.
 func (c *Config) openWatchers() (*watchers, error) {
+	tracer, err := c.openTracer()
+	if err != nil {
+		return nil, err
+	}
+	o := metrics.Options{Version: version()}
+	if tracer != nil {
+		o.Trace = tracer.ID
+	}
 	w := &watchers{
-		metrics: metrics.New(metrics.Options{Version: version()}), top: top.New(top.Options{}),
+		metrics: metrics.New(o), tracer: tracer, top: top.New(top.Options{}),
 		refusals: refusals.New(), logs: logs.NewRefusals(c.Log, c.Store.Secret),
 		secret: c.Store.Secret, openMetrics: c.File != nil && c.File.Admin.OpenMetrics,
 	}
@@ -48,9 +61,36 @@ func (c *Config) openWatchers() (*watchers, error) {
 			w.doors = append(w.doors, name)
 		}
 	}
-	var err error
 	w.stream, err = c.openStream()
 	return w, err
+}
+
+// openTracer returns what makes spans, or nil where the environment names no
+// collector.
+func (c *Config) openTracer() (*trace.Tracer, error) {
+	failed := outageLog{log: c.Log, what: "spans cannot be exported; those that do not fit their queue are lost"}
+	return trace.FromEnvironment(context.Background(), trace.Options{
+		Version: version(), Instance: instanceName(), Secret: c.Store.Secret, OnError: failed.hear,
+	})
+}
+
+// traced puts a span around the requests of a door.
+func (w *watchers) traced(door string, passes bool, next http.Handler) http.Handler {
+	if w == nil || w.tracer == nil {
+		return next
+	}
+	return w.tracer.HTTP(door, passes, next)
+}
+
+// begin returns what begins the span of a question at a door that is no HTTP, or
+// nil.
+func (w *watchers) begin(door string) func(context.Context, func(string) string) (context.Context, func()) {
+	if w == nil || w.tracer == nil {
+		return nil
+	}
+	return func(ctx context.Context, field func(string) string) (context.Context, func()) {
+		return w.tracer.Begin(ctx, door, field)
+	}
 }
 
 func version() string {
@@ -89,7 +129,7 @@ func (c *Config) openStream() (*stream.Stream, error) {
 }
 
 // instanceName names this process among others: the host, and a few random bytes.
-func instanceName() string {
+var instanceName = sync.OnceValue(func() string {
 	random := make([]byte, 4)
 	rand.Read(random) // never fails: see crypto/rand
 	host, err := os.Hostname()
@@ -97,13 +137,16 @@ func instanceName() string {
 		host = "weir"
 	}
 	return host + "-" + hex.EncodeToString(random)
-}
+})
 
 // list returns the observers.
 func (w *watchers) list() []weir.Observer {
 	all := []weir.Observer{w.metrics, w.top, w.refusals, w.logs}
 	if w.stream != nil {
 		all = append(all, w.stream)
+	}
+	if w.tracer != nil {
+		all = append(all, w.tracer)
 	}
 	return all
 }
@@ -160,8 +203,18 @@ func (w *watchers) rejected() {
 	}
 }
 
+// lastSpans is how long a collector may take over the last spans.
+const lastSpans = 3 * time.Second
+
 // close writes what is buffered. Nothing may be decided any more.
 func (w *watchers) close(log *slog.Logger) error {
+	if w.tracer != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+		defer cancel()
+		if err := w.tracer.Close(ctx); err != nil {
+			log.Warn("the last spans were not exported", "error", err.Error())
+		}
+	}
 	if w.stream == nil {
 		return nil
 	}

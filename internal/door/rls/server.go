@@ -24,6 +24,8 @@ import (
 type ServerOptions struct {
 	TLS   func() *tls.Config // the one in force, asked at each handshake; nil for plain text
 	Token string             // that callers must show, or ""
+	// Trace begins the span of a question, whose metadata field returns, or is nil.
+	Trace func(ctx context.Context, field func(name string) string) (in context.Context, end func())
 }
 
 // Server serves a Service over gRPC, with health and reflection.
@@ -77,7 +79,7 @@ func NewServer(s *Service, o ServerOptions) *Server {
 		options = append(options, grpc.UnaryInterceptor(o.unary), grpc.StreamInterceptor(o.stream))
 	}
 	out := &Server{grpc: grpc.NewServer(options...), health: health.NewServer()}
-	rlsv3.RegisterRateLimitServiceServer(out.grpc, answerer{s})
+	rlsv3.RegisterRateLimitServiceServer(out.grpc, answerer{s, o.Trace})
 	healthv1.RegisterHealthServer(out.grpc, out.health)
 	reflection.Register(out.grpc)
 	for _, name := range healthNames {
@@ -87,10 +89,24 @@ func NewServer(s *Service, o ServerOptions) *Server {
 }
 
 // answerer is the Service as gRPC knows it.
-type answerer struct{ *Service }
+type answerer struct {
+	*Service
+	trace func(ctx context.Context, field func(name string) string) (context.Context, func())
+}
 
 // ShouldRateLimit implements the service.
 func (a answerer) ShouldRateLimit(ctx context.Context, q *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	if a.trace != nil {
+		md, _ := metadata.FromIncomingContext(ctx)
+		var end func()
+		ctx, end = a.trace(ctx, func(name string) string {
+			if values := md.Get(name); len(values) > 0 {
+				return values[0]
+			}
+			return ""
+		})
+		defer end()
+	}
 	return a.Decide(ctx, q)
 }
 
