@@ -1,0 +1,60 @@
+package stream
+
+import (
+	"context"
+	"encoding/hex"
+	"strconv"
+	"time"
+)
+
+// finder is a sink that can be asked for an event.
+type finder interface {
+	find(ctx context.Context, id string, at time.Time) (Event, bool)
+}
+
+// Find returns the event of an ID, of whatever instance, where events go to a
+// Redis stream that still has it.
+func (s *Stream) Find(ctx context.Context, id string) (e Event, ok bool) {
+	in, ok := s.sink.(finder)
+	raw, err := hex.DecodeString(id)
+	if !ok || err != nil || len(raw) != 16 {
+		return e, false
+	}
+	ms := int64(0) // an ID begins with its time: see weir.Bill.Name
+	for _, b := range raw[:6] {
+		ms = ms<<8 | int64(b)
+	}
+	return in.find(ctx, id, time.UnixMilli(ms))
+}
+
+// Entries of a stream are sorted by when they were written, which is soon after
+// the decision unless the stream was away; clocks may differ.
+const (
+	findBefore = 5 * time.Second
+	findAfter  = time.Minute
+	findPage   = 1000
+	findPages  = 50
+)
+
+func (s *redisSink) find(ctx context.Context, id string, at time.Time) (none Event, ok bool) {
+	client, err := s.conn.Client()
+	if err != nil {
+		return none, false
+	}
+	from := strconv.FormatInt(max(0, at.Add(-findBefore).UnixMilli()), 10)
+	to := strconv.FormatInt(at.Add(findAfter).UnixMilli(), 10)
+	for range findPages {
+		entries, err := client.Do(ctx, client.B().Xrange().Key(s.o.Key).Start(from).End(to).Count(findPage).Build()).AsXRange()
+		if err != nil || len(entries) == 0 {
+			return none, false
+		}
+		for _, entry := range entries {
+			if entry.FieldValues["id"] == id {
+				e, err := FromFields(entry.FieldValues)
+				return e, err == nil
+			}
+		}
+		from = "(" + entries[len(entries)-1].ID
+	}
+	return none, false
+}
