@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +54,12 @@ func (h *house) mark() string {
 	return keys[0]
 }
 
+// number returns the number at key, 0 for none.
+func (h *house) number(key string) int {
+	n, _ := strconv.Atoi(h.do("GET", key)) // none is no number
+	return n
+}
+
 // Each way to lose counters is noticed, and each for what it is.
 func TestLostCountersAreNoticed(t *testing.T) {
 	t.Parallel()
@@ -60,8 +67,7 @@ func TestLostCountersAreNoticed(t *testing.T) {
 	h := open(t, server, redisstore.Options{})
 	w, told := watch(t, h)
 	key := h.mark()
-	beats := func() string { return h.do("GET", key) }
-	until(t, "the mark grows", func() bool { return beats() >= "2" })
+	until(t, "the mark grows", func() bool { return h.number(key) >= 2 })
 	if got := w.Losses(); got != (redisstore.Losses{}) {
 		t.Fatalf("nothing happened yet: %+v", got)
 	}
@@ -125,7 +131,7 @@ func TestEveryNodeIsWatched(t *testing.T) {
 		raw := rawClient(t, node)
 		until(t, "each node has a mark", func() bool { return len(raw.keys(":mark:")) == 1 })
 		mark := raw.keys(":mark:")[0]
-		until(t, "it grows", func() bool { return raw.do("GET", mark) > "1" })
+		until(t, "it grows", func() bool { return raw.number(mark) > 1 })
 	}
 	flushed := cluster.Nodes[1]
 	rawClient(t, flushed).do("FLUSHALL")
@@ -133,4 +139,51 @@ func TestEveryNodeIsWatched(t *testing.T) {
 	if told.count(redisstore.Flushed, flushed.Addr) != 1 {
 		t.Errorf("the node is not named: %+v", told.got)
 	}
+}
+
+// A replica takes over that had not heard of the primary's last writes.
+func TestAFailoverThatLostWritesIsNoticed(t *testing.T) {
+	t.Parallel()
+	old, next := testredis.Start(t), testredis.Start(t)
+	host, port, _ := strings.Cut(old.Addr, ":")
+	next.Must(t, "REPLICAOF", host, port)
+	way := testredis.StartProxy(t, old.Addr)
+	store, err := redisstore.Open(way.URL(), redisstore.Options{Timeout: patient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiterOn(t, store)
+	told := &notices{}
+	w := store.Watch(told.tell)
+	defer w.Close()
+	primary, replica := rawClient(t, old), rawClient(t, next)
+	mark := primary.mark()
+	until(t, "the replica follows", func() bool { return replica.number(mark) > 1 })
+	next.Must(t, "REPLICAOF", "NO", "ONE")
+	stays := replica.number(mark)
+	until(t, "the primary gets further", func() bool { return primary.number(mark) > stays+1 })
+	way.Lead(next.Addr)
+	way.Cut()
+	until(t, "the lost writes are noticed", func() bool { got := w.Losses(); return got.RolledBack == 1 && got.Replaced == 1 })
+	if got := w.Losses(); got.Flushed != 0 {
+		t.Errorf("told of a flush that was none: %+v", got)
+	}
+}
+
+// Under Sentinel a primary that takes writes without a replica is warned of.
+func TestAPrimaryThatMayLoseWritesIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	s := testredis.StartSentinel(t)
+	for _, node := range s.Servers {
+		node.Must(t, "CONFIG", "SET", "min-replicas-to-write", "0")
+	}
+	store, err := redisstore.Open(s.URL(), redisstore.Options{Timeout: patient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiterOn(t, store)
+	told := &notices{}
+	w := store.Watch(told.tell)
+	defer w.Close()
+	until(t, "it is warned of", func() bool { return told.count(redisstore.MayLose, "") == 1 })
 }
