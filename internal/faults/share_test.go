@@ -207,7 +207,7 @@ func shareOutage(t *testing.T, name string, server *testredis.Server, daemons []
 	if len(f.limits) != 1 || f.limits[int64(part)] == 0 {
 		t.Errorf("limits shown without redis: %v, want %d alone", f.limits, part)
 	}
-	if most := deadline + 10*time.Millisecond + 2*during.noise; during.p999 > most {
+	if most := deadline + 10*time.Millisecond + max(2*during.noise, during.noisiest); during.p999 > most {
 		t.Errorf("p99.9 of a decision over HTTP is %v, want at most %v", during.p999, most)
 	}
 	if most := recovery + 2*after.noisiest; back > most {

@@ -65,16 +65,19 @@ func steps(d time.Duration) func(*testing.T, *scene) {
 
 func restart(t *testing.T, s *scene) { must(t, s.servers[0].Restart()) }
 
-var away = []string{"timeout", "unreachable"}
+var (
+	away      = []string{"timeout", "unreachable"}
+	restarted = append([]string{"loading"}, away...)
+)
 
 // singles are the faults of one server.
 var singles = []fault{
-	{name: "kill -9", kinds: away, hold: either(time.Second, 5*time.Second),
+	{name: "kill -9", kinds: restarted, hold: either(time.Second, 5*time.Second),
 		begin: func(_ *testing.T, s *scene) { s.servers[0].Kill() }, end: restart},
 	{name: "SIGSTOP", kinds: away, hold: either(3*time.Second, 10*time.Second),
 		begin: func(t *testing.T, s *scene) { must(t, s.servers[0].Pause()) },
 		end:   func(t *testing.T, s *scene) { must(t, s.servers[0].Resume()) }},
-	{name: "restart with an empty script cache", kinds: away, begin: restart},
+	{name: "restart with an empty script cache", kinds: restarted, begin: restart},
 	{name: "loading its data", kinds: []string{"timeout", "loading"}, begin: func(t *testing.T, s *scene) {
 		admin(t, s, "DEBUG", "POPULATE", "4000", "junk", "100")
 		admin(t, s, "CONFIG", "SET", "key-load-delay", "400")

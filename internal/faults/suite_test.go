@@ -91,7 +91,7 @@ var table struct {
 func during(t *testing.T, f fault, s *scene) {
 	limit := deadline
 	if f.patient {
-		limit = 20 * deadline
+		limit = 80 * deadline
 	}
 	l := newLoad(t, s.url, limit, nil)
 	l.spans = s.cluster != nil
@@ -142,8 +142,8 @@ func during(t *testing.T, f fault, s *scene) {
 		during.checks, ms(during.p999), ms(during.noise), ms(during.longest), ms(during.noisiest), ms(back), ms(after.noisiest), during.seen(), during.unknown)
 
 	// A busy machine may be late at a check and in time at the control beside it,
-	// so that twice the control's lateness is allowed for.
-	if most := limit + 10*time.Millisecond + 2*during.noise; during.p999 > most {
+	// so that twice the control's lateness is allowed for, or the most of it.
+	if most := limit + 10*time.Millisecond + max(2*during.noise, during.noisiest); during.p999 > most {
 		t.Errorf("p99.9 of a decision is %v, want at most %v: the deadline, 10 ms and what the control shows of the machine", during.p999, most)
 	}
 	if most := 2*limit + 2*during.noisiest; during.longest > most {
@@ -181,6 +181,11 @@ func hold(d time.Duration) { <-time.After(d) }
 
 // await waits until ok, for as long as a busy machine may need.
 func await(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	awaitFor(t, patience, what, ok)
+}
+
+func awaitFor(t testing.TB, patience time.Duration, what string, ok func() bool) {
 	t.Helper()
 	late := time.After(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
