@@ -83,6 +83,7 @@ cold-build: ## CPU seconds of a cold build, against an empty program with rueidi
 
 docs-failure: ## docs/failure.md's table of faults, from the code's own
 	WEIR_WRITE_DOCS=1 go test -count 1 -run TestFaultsAreDocumented ./redisstore
+	WEIR_WRITE_DOCS=1 go test -count 1 -run TestFaultsAreShown ./internal/faults
 
 docs: ## links, dependencies, snippets and the map against the tree
 	go test -count 1 -run 'TestDocs|TestRules|Example' .

@@ -115,7 +115,7 @@ var singles = []fault{
 			admin(t, s, "CONFIG", "SET", "requirepass", "s3cret")
 			admin(t, s, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		}, end: tell("CONFIG", "SET", "requirepass", "")},
-	{name: "a full queue", kinds: []string{"timeout"}, hold: either(500*time.Millisecond, 2*time.Second), begin: fillQueue,
+	{name: "a full queue", kinds: []string{"overloaded", "timeout"}, hold: either(500*time.Millisecond, 2*time.Second), begin: fillQueue,
 		end: func(t *testing.T, s *scene) { must(t, s.servers[0].Resume()); s.stop() }},
 	{name: "clock +300 ms", patient: true, hold: either(time.Second, 5*time.Second), begin: steps(300 * time.Millisecond)},
 	{name: "clock -300 ms", patient: true, hold: either(time.Second, 5*time.Second), begin: steps(-300 * time.Millisecond)},
