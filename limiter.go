@@ -200,14 +200,10 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error)
 		if bill.Allowed && bill.Delay > bill.MaxWait { // a leaky bucket's queue is longer than there is time
 			d := bill.Decision
 			d.Allowed, d.Reason, d.RetryAfter, d.Delay = false, Limited, d.Delay-bill.MaxWait, 0
-			return d, l.takeBack(ctx, &bill)
+			return d, l.Undo(ctx, &bill)
 		}
 		if bill.Allowed {
-			err := sleep(ctx, bill.Delay)
-			if err != nil {
-				err = errors.Join(err, l.takeBack(ctx, &bill))
-			}
-			return bill.Decision, err
+			return bill.Decision, l.Hold(ctx, &bill)
 		}
 		// A bucket was asked for all the time there is, so its denial is final,
 		// unless it is a block, which ends.
@@ -221,13 +217,37 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error)
 	}
 }
 
-// takeBack refunds what b was charged. The caller has given up, so its context
-// cannot carry the refund.
-func (l *Limiter) takeBack(ctx context.Context, b *Bill) error {
-	if b.Err != nil {
-		return nil // admitted without the store: nothing was charged there
+// Hold sits out the delay of an admitted bill. If ctx ends first, what the bill
+// was charged is given back and ctx's error returned: who does not come through
+// has used nothing.
+func (l *Limiter) Hold(ctx context.Context, b *Bill) error {
+	if b.Delay <= 0 {
+		return nil
 	}
-	return l.Refund(context.WithoutCancel(ctx), b.Charges...)
+	if err := sleep(ctx, b.Delay); err != nil {
+		return errors.Join(err, l.Undo(ctx, b))
+	}
+	return nil
+}
+
+// Undo gives back what a decided bill was charged, as Refund does, for a caller
+// who did not come through after all. The end of ctx does not stop it. What was
+// admitted without the store is not in it to be given back.
+func (l *Limiter) Undo(ctx context.Context, b *Bill) error {
+	if b.Err != nil {
+		return nil
+	}
+	owed := make([]Charge, 0, len(b.Charges))
+	for i := range b.Charges {
+		if c := b.Charges[i]; c.Receipt.ID != 0 {
+			c.Cost, c.Peek, c.Trial = 0, false, 0 // all of it, by itself
+			owed = append(owed, c)
+		}
+	}
+	if len(owed) == 0 {
+		return nil
+	}
+	return l.Refund(context.WithoutCancel(ctx), owed...)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -38,8 +38,9 @@ func TestRefund(t *testing.T) {
 			all.Cost = 0
 			elsewhere := all
 			elsewhere.Key = "other"
-			if got := refund(elsewhere); got != 0 {
-				t.Errorf("refunded %d on a key never charged", got)
+			var input *InputError
+			if err := w.Refund(ctx, elsewhere); !errors.As(err, &input) || input.Field != "charges[0].receipt" {
+				t.Errorf("a receipt used for another key: %v", err)
 			}
 			w.at(time.Microsecond)
 			if got := refund(all); got != 6 || w.left(l, "k") != 6 {

@@ -3,7 +3,6 @@ package grpclimit
 import (
 	"context"
 	"errors"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -192,7 +191,7 @@ func (l *Limit) sitOut(ctx context.Context, b *weir.Bill) error {
 	case !b.Allowed || b.Delay == 0:
 		return nil
 	case b.Delay > l.MaxDelay:
-		err := l.giveBack(ctx, b)
+		err := l.limiter.Undo(ctx, b)
 		b.Allowed, b.Reason, b.RetryAfter, b.Delay = false, weir.Limited, b.Delay-l.MaxDelay, 0
 		for i := range b.Each {
 			if d := &b.Each[i]; d.Delay > l.MaxDelay {
@@ -201,31 +200,7 @@ func (l *Limit) sitOut(ctx context.Context, b *weir.Bill) error {
 		}
 		return err
 	}
-	timer := time.NewTimer(b.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return errors.Join(ctx.Err(), l.giveBack(ctx, b))
-	}
-}
-
-// giveBack refunds what a call was charged that will not run.
-func (l *Limit) giveBack(ctx context.Context, b *weir.Bill) error {
-	if b.Err != nil {
-		return nil // decided without the store, and so not in it to give back
-	}
-	var owed []weir.Charge
-	for i := range b.Charges {
-		if b.Charges[i].Receipt.ID != 0 {
-			owed = append(owed, b.Charges[i])
-		}
-	}
-	if len(owed) == 0 {
-		return nil
-	}
-	return l.limiter.Refund(context.WithoutCancel(ctx), owed...)
+	return l.limiter.Hold(ctx, b)
 }
 
 // undecided returns the status of a call that could not be decided.

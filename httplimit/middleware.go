@@ -148,13 +148,10 @@ func (m *middleware) decide(c *call, r *http.Request) error {
 	} else {
 		err = m.byRules(c, r, max(cost, 1), longest)
 	}
-	if err != nil || !c.bill.Allowed || c.bill.Delay == 0 {
+	if err != nil || !c.bill.Allowed {
 		return err
 	}
-	if err := hold(r.Context(), c.bill.Delay); err != nil {
-		return errors.Join(err, m.giveBack(c, r))
-	}
-	return nil
+	return m.limiter.Hold(r.Context(), c.bill)
 }
 
 // byRules fills a bill with the charges of the rules and decides it.
@@ -213,36 +210,6 @@ func (m *middleware) key(rule *Rule, r *http.Request) string {
 		return "keyless:" + address
 	}
 	return "keyless:" + noAddress
-}
-
-// giveBack refunds what a request was charged that will not run. What was
-// decided without the store is not in the store to give back.
-func (m *middleware) giveBack(c *call, r *http.Request) error {
-	if c.bill.Err != nil {
-		return nil
-	}
-	var owed []weir.Charge
-	for i := range c.bill.Charges {
-		if c.bill.Charges[i].Receipt.ID != 0 {
-			owed = append(owed, c.bill.Charges[i])
-		}
-	}
-	if len(owed) == 0 {
-		return nil
-	}
-	return m.limiter.Refund(context.WithoutCancel(r.Context()), owed...)
-}
-
-// hold waits for d, or for the end of ctx, whose error it returns.
-func hold(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // onError returns given, or what answers errors in its place. A mistake in the

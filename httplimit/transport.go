@@ -159,9 +159,21 @@ func (t *Transport) sitOut(ctx context.Context, to string) error {
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 			return &HeldError{Upstream: true, For: d}
 		}
-		if err := hold(ctx, d); err != nil {
+		if err := sleep(ctx, d); err != nil {
 			return err
 		}
+	}
+}
+
+// sleep waits for d, or for the end of ctx, whose error it returns.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -125,11 +125,10 @@ func (p *proxy) admit(w http.ResponseWriter, r *http.Request) *passed {
 		_ = answer.Refuse(w, r)
 		return nil
 	}
-	err := hold(r.Context(), v.Bill.Delay)
+	err := p.Limiter.Hold(r.Context(), &v.Bill)
 	p.queue.leave(held)
 	if err != nil {
-		p.refund(r.Context(), v.Bill.Charges)
-		return nil
+		return nil // the client has gone; nobody is there to be told
 	}
 	return &passed{v.Caller, answer}
 }
