@@ -1,6 +1,6 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak flood bench race mainjob verify faults linear soak-faults swaps crowd gateways caddy page demo cover cold-build docs docs-failure algorithms kills clean replay-bench replay-memory
+.PHONY: help test lint fuzz soak flood bench race mainjob verify faults linear soak-faults swaps crowd gateways caddy page demo cover cold-build docs docs-failure algorithms kills recipes clean replay-bench replay-memory
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
@@ -48,6 +48,9 @@ crowd: ## 10,000 idle and 1,000 slow connections on the API and on the proxy: ot
 gateways: ## the recipes in examples/ as they stand, before a real nginx, HAProxy and Caddy
 	go test -count 1 -run TestGateways -v ./internal/mainjob
 
+doors: ## CPU a call of the RLS, RESP and HTTP doors beside a constant answer, median of 9 rounds; fails over 1.2 times
+	WEIR_DOOR_ROUNDS=9 go test -p 1 -count 1 -timeout 0 -run 'TestCost|TestThroughput' -v ./internal/door/rls ./internal/door/resp ./internal/door/check
+
 caddy: ## what a real Caddy serves for each spelling of a path, against the record; builds Caddy: 5 CPU minutes
 	go test -C tools/caddy -count 1 ./...
 
@@ -93,6 +96,9 @@ algorithms: ## docs/algorithms.md and its pictures anew, from the engine as it i
 
 kills: ## weir-events killed 50 times, also between commit and acknowledgement: every event in SQLite, PostgreSQL and JSON once
 	WEIR_KILLS=50 go test -C cmd/weir-events -count 1 -timeout 0 -run TestKilled -v .
+
+recipes: ## deploy/grafana, deploy/prometheus and the tables of docs/observability.md, from the metric definitions
+	go test -count 1 -run TestFilesAreAsMade ./observe/metrics/recipes -update
 
 clean: ## what the targets above made
 	rm -rf bin
