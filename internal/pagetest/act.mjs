@@ -65,8 +65,8 @@ export default [
     for (let i = 0; i < 5; i++) await login();
     assert.equal((await login()).status, 429);
     const page = await world.open("act");
-    await page.getByLabel("Rule", { exact: true }).selectOption("login");
-    await page.getByLabel("Key parts, a line each").fill("ip=198.51.100.7");
+    await page.locator("#act").getByLabel("Rule", { exact: true }).selectOption("login");
+    await page.locator("#act").getByLabel("Key parts, a line each").fill("ip=198.51.100.7");
     await page.locator("#act").getByRole("button", { name: "Reset" }).click();
     assert.equal(await page.evaluate("document.activeElement.textContent"), "Cancel", "what harms nobody is chosen first");
     await world.shot(page, "confirm");
@@ -83,9 +83,9 @@ export default [
 
   ["block and unblock: a rule's", async (world) => {
     const page = await world.open("act");
-    await page.getByLabel("Rule", { exact: true }).selectOption("login");
-    await page.getByLabel("Key parts, a line each").fill("ip=198.51.100.7");
-    await page.getByLabel("Block for").fill("5m");
+    await page.locator("#act").getByLabel("Rule", { exact: true }).selectOption("login");
+    await page.locator("#act").getByLabel("Key parts, a line each").fill("ip=198.51.100.7");
+    await page.locator("#act").getByLabel("Block for").fill("5m");
     await press(page, "Block", "Do it");
     await said(page, "Done: block of");
     const answer = await login();
@@ -98,17 +98,17 @@ export default [
   ["block: a key's of take", async (world) => {
     const take = () => ask(settings.api + "/v1/take", { key: "somebody", limit: "100/min" });
     const page = await world.open("act", { allowed: /400/ });
-    await page.getByLabel("a key's of take").check();
-    assert.equal(await page.getByLabel("Key parts, a line each").isVisible(), false);
-    await page.getByLabel("Key", { exact: true }).fill("somebody");
-    await page.getByLabel("Limit", { exact: true }).fill("100/min");
+    await page.locator("#act").getByLabel("a key's of take").check();
+    assert.equal(await page.locator("#act").getByLabel("Key parts, a line each").isVisible(), false);
+    await page.locator("#act").getByLabel("Key", { exact: true }).fill("somebody");
+    await page.locator("#act").getByLabel("Limit", { exact: true }).fill("100/min");
     await press(page, "Block", "Do it");
     await said(page, "Done: block of key somebody");
     assert.equal((await take()).body.reason, "blocked");
     await press(page, "Unblock", "Do it");
     await said(page, "Done: unblock of key somebody");
     assert.equal((await take()).status, 200);
-    await page.getByLabel("Limit", { exact: true }).fill("10r/s");
+    await page.locator("#act").getByLabel("Limit", { exact: true }).fill("10r/s");
     await press(page, "Reset", "Do it");
     await said(page, "10/s"); // the right spelling
   }],

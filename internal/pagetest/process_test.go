@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -63,7 +64,8 @@ func serve(t *testing.T, env []string, args ...string) *daemon {
 		}
 		if t.Failed() {
 			mu.Lock()
-			t.Logf("weir said:\n%s", said.String())
+			lines := strings.SplitAfter(said.String(), "\n")
+			t.Logf("weir said last:\n%s", strings.Join(lines[max(0, len(lines)-20):], ""))
 			mu.Unlock()
 		}
 	})

@@ -35,11 +35,11 @@ export default [
     await page.getByLabel("Period", { exact: true }).press("ArrowRight");
     await drawn(page, "40/5min");
     await page.getByLabel("Period", { exact: true }).press("ArrowLeft");
-    await page.getByLabel("Limit", { exact: true }).press("ArrowRight");
+    await page.locator("#sim").getByLabel("Limit", { exact: true }).press("ArrowRight");
     await until("the limit has moved a little", async () => Number(await page.getByLabel("Limit, exactly").inputValue()) >= 40);
-    await page.getByLabel("Limit", { exact: true }).press("End");
+    await page.locator("#sim").getByLabel("Limit", { exact: true }).press("End");
     await drawn(page, "5000/min");
-    await page.getByLabel("Limit", { exact: true }).press("Home");
+    await page.locator("#sim").getByLabel("Limit", { exact: true }).press("Home");
     await drawn(page, "1/min");
     await page.getByLabel("Burst").press("End");
     await drawn(page, "1/min burst=5000");

@@ -64,7 +64,7 @@ const standing = (b) => `${b.allowed ? "would be admitted" : "refused"}, ${count
 
 function chooseTarget() {
   const by = id("act").elements.by.value;
-  for (const label of id("act").querySelectorAll("[data-by]")) label.hidden = label.dataset.by !== by;
+  for (const part of id("act").querySelectorAll("[data-by]")) part.hidden = part.dataset.by !== by;
 }
 
 const questions = {

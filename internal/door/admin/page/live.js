@@ -51,7 +51,7 @@ function show(line) {
   put(id("decision-p99"), micros(line.latency.p99_us));
   put(id("store-state"), store.breaker_open ? "away" : "there");
   id("store-state").className = store.breaker_open ? "bad-text" : "";
-  put(id("store-calls"), store.calls.count ? `${micros(store.calls.p50_us)} median, ${micros(store.calls.p99_us)} at 99 %` : "in memory");
+  put(id("store-calls"), !store.calls.count ? "in memory" : !store.calls.p50_us ? "not called just now" : `${micros(store.calls.p50_us)} median, ${micros(store.calls.p99_us)} at 99 %`);
   put(id("lease-out"), count(line.leases.out));
   put(id("lease-spent"), count(line.leases.spent));
   put(id("lease-peak"), count(line.leases.peak));
