@@ -50,6 +50,8 @@ type debtor struct {
 type debt struct {
 	charge Charge // Cost is what is owed; Receipt.ID once sent
 	since  time.Time
+
+	unknown bool // a time that it was sent may have debited it, whatever came of later ones
 }
 
 const (
@@ -181,10 +183,13 @@ func (d *debts) send(ctx context.Context, flight []*debt) (all bool) {
 			d.end(one, one.charge.Cost, 0)
 		case errors.As(err, &se) && !se.Unknown:
 			all = false
-			one.charge.Receipt.ID = 0 // nothing was charged: its units are found anew
+			if !one.unknown {
+				one.charge.Receipt.ID = 0 // nothing was charged: its units are found anew
+			}
 			d.again(one)
 		default:
 			all = false
+			one.unknown = true
 			d.again(one)
 		}
 	}

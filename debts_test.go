@@ -130,6 +130,10 @@ func TestADebtIsSentAgainUnderItsID(t *testing.T) {
 	for range 3 {
 		l.fallback.debts.settle(ctx)
 	}
+	// That the store is away now says nothing of the times before.
+	c.set(func() { c.away, c.silent = true, false })
+	l.fallback.debts.settle(ctx)
+	c.set(func() { c.away, c.silent = false, true })
 	take()
 	owes(t, l, 3, 0)
 	c.set(func() { c.silent = false })
