@@ -15,6 +15,17 @@ import "github.com/weirhq/weir/algo"
 // if nothing on its key is decided later, else it begins a run of its own, or
 // stands among the other bills. So a flight decides what the same bills, asked one
 // by one, would get.
+//
+// For instance, three callers ask at once under 10/min, two of them for user:1:
+//
+//	requests  1: take 1 of user:1   2: take 1 of user:1   3: take 1 of user:2
+//	keys      user:1 user:2
+//	runs      one, "take 1 under 10/min": ask user:1 for 2 bills, ask user:2 for 1
+//	reply     now; user:1: 2 were debited, and its state after both; user:2: its state
+//	outcomes  1: user:1 with one debit undone   2: user:1   3: user:2
+//
+// If one unit was left of user:1, the reply says that 1 was debited: request 1 is
+// admitted, request 2 is not, and both see the state after that one.
 type flight struct {
 	requests []*request
 	shapes   map[string]int // a single bill's arguments → its run
