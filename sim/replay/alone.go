@@ -2,8 +2,8 @@ package replay
 
 import (
 	"context"
-	"encoding/binary"
 	"hash/maphash"
+	"strings"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
@@ -26,12 +26,11 @@ type alone struct {
 	memory  *weir.Memory
 	limiter *weir.Limiter
 	seed    maphash.Seed
-	parted  map[uint64]struct{} // balances that are here, by print
-	scratch [8]byte
+	parted  map[string]map[uint64]struct{} // balances that are here: by space, then print
 }
 
 func newAlone(of *weir.Memory, bytes int64) (*alone, error) {
-	a := &alone{gate: of, memory: of.Fork(weir.MemoryOptions{MaxBytes: bytes}), seed: maphash.MakeSeed(), parted: map[uint64]struct{}{}}
+	a := &alone{gate: of, memory: of.Fork(weir.MemoryOptions{MaxBytes: bytes}), seed: maphash.MakeSeed(), parted: map[string]map[uint64]struct{}{}}
 	var err error
 	a.limiter, err = weir.New(weir.Options{Store: a.memory})
 	return a, err
@@ -56,15 +55,23 @@ func (a *alone) judge(ctx context.Context, v *gate.Verdict) error {
 		if c.Peek || c.Limit.IsUnlimited() {
 			continue
 		}
+		parted := a.parted[c.Space]
+		if v.Bill.Allowed && len(parted) == 0 {
+			continue
+		}
 		print := a.print(&c)
-		if _, here := a.parted[print]; !here {
+		if _, here := parted[print]; !here {
 			// A try is charged although its live limit refuses.
 			charged := refused == 0 || refused == 1 && c.Trial > 0 && int(c.Trial)-1 == culprit
 			if !d.Allowed || charged {
 				continue
 			}
 			a.gate.Copy(&c, a.memory)
-			a.parted[print] = struct{}{}
+			if parted == nil {
+				parted = map[uint64]struct{}{}
+				a.parted[strings.Clone(c.Space)] = parted
+			}
+			parted[print] = struct{}{}
 		}
 		c.Trial = 0
 		var err error
@@ -75,14 +82,7 @@ func (a *alone) judge(ctx context.Context, v *gate.Verdict) error {
 	return nil
 }
 
+// print tells balances of one space apart: the limits of two plans are two.
 func (a *alone) print(c *weir.Charge) uint64 {
-	var h maphash.Hash
-	h.SetSeed(a.seed)
-	// Writing to a hash does not fail.
-	_, _ = h.WriteString(c.Space)
-	_, _ = h.WriteString(c.Key)
-	_, _ = h.WriteString(c.Limit.Name())
-	_ = h.WriteByte(byte(c.Limit.Kind()))
-	_, _ = h.Write(binary.LittleEndian.AppendUint64(a.scratch[:0], uint64(c.Limit.Period())))
-	return h.Sum64()
+	return maphash.String(a.seed, c.Key) ^ uint64(c.Limit.Period())*0x9E3779B97F4A7C15 ^ uint64(c.Limit.Kind())
 }

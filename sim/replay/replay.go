@@ -31,6 +31,10 @@ type Run struct {
 	alone   *alone
 	key     string // the last that hashKey was asked for
 	keyHash uint64
+	seenBy  map[uint64]uint64 // keys by hash: a bit for each rule that has seen it
+	keySeen uint64            // the last key in it that was looked at, and its bits
+	keyBits uint64
+	tallies int
 	one     step
 	wants   accesslog.Wants
 	names   names
@@ -58,7 +62,7 @@ type Options struct {
 
 // New returns a Run of a policy, with the resolver that goes with it.
 func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
-	run := &Run{wants: o.Wants, seed: maphash.MakeSeed(), byRule: map[*policy.Rule]*tally{}}
+	run := &Run{wants: o.Wants, seed: maphash.MakeSeed(), byRule: map[*policy.Rule]*tally{}, seenBy: map[uint64]uint64{}}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}
@@ -76,7 +80,7 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 	}
 	rules := run.gate.Policy().Rules()
 	for _, rule := range rules {
-		t := newTally(rule)
+		t := run.newTally(rule)
 		run.rules = append(run.rules, t)
 		run.byRule[rule] = t
 	}
@@ -157,7 +161,7 @@ func (run *Run) tally(ctx context.Context, s *step) error {
 	if v.Rule != nil { // refused for want of a key part
 		t := run.byRule[v.Rule]
 		t.matched++
-		t.refuse(run.hash(r.Client), run.seen, func() string { return "(missing, " + r.Client + ")" })
+		t.refuse(run, run.hash(r.Client), func() string { return "(missing, " + r.Client + ")" })
 	}
 	if !v.Bill.Allowed && run.clients != nil {
 		run.clients[strings.Clone(run.clientText(v, r))]++

@@ -79,7 +79,7 @@ func (run *Run) Report(lines accesslog.Summary) *Report {
 
 func (t *tally) report(run *Run, limit string, decides bool) Rule {
 	r := Rule{
-		Rule: t.name, Matched: t.matched, Denied: t.denied, Callers: int64(len(t.callers)), CallersDenied: int64(len(t.texts)),
+		Rule: t.name, Matched: t.matched, Denied: t.denied, Callers: t.callers, CallersDenied: int64(len(t.texts)),
 		Top: t.top(&run.names), Limit: limit, Decides: decides, Worst: t.worst.report(), series: t.series, Headroom: -1,
 	}
 	if t.denied > 0 {

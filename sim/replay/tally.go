@@ -18,7 +18,9 @@ type tally struct {
 	trial   *tally // of the rule's try
 	matched int64
 	denied  int64
-	callers map[uint64]uint32 // by hash of the key: how many requests were refused
+	number  int               // among the tallies of the run
+	callers int64             // seen
+	refused map[uint64]int64  // requests, by hash of the key
 	texts   map[uint64]string // keys of the refused
 	first   int64             // the first refusal, in microseconds; 0 for none
 	last    int64
@@ -28,12 +30,31 @@ type tally struct {
 	remaining, limit int64
 }
 
-func newTally(r *policy.Rule) *tally {
-	t := &tally{rule: r, name: r.Name, callers: map[uint64]uint32{}, texts: map[uint64]string{}, remaining: 1, limit: 1}
+// newTally adds the tally of a rule to the run.
+func (run *Run) newTally(r *policy.Rule) *tally {
+	t := &tally{rule: r, name: r.Name, number: run.tallies, refused: map[uint64]int64{}, texts: map[uint64]string{}, remaining: 1, limit: 1}
+	run.tallies++
 	if r.Try != (weir.Limit{}) {
-		t.trial = newTally(&policy.Rule{Name: r.Name + " (try)"})
+		t.trial = run.newTally(&policy.Rule{Name: r.Name + " (try)"})
 	}
 	return t
+}
+
+// see notes that a key has been seen under a rule. All rules share one map of a
+// bit for each, since most rules see the same keys: what it costs is to find the
+// key in memory, and that is then done once for a request.
+func (run *Run) see(t *tally, hash uint64) {
+	key := hash + uint64(t.number/64)
+	bits, bit := run.keyBits, uint64(1)<<(t.number%64)
+	if key != run.keySeen {
+		bits = run.seenBy[key]
+	}
+	if bits&bit == 0 {
+		bits |= bit
+		run.seenBy[key] = bits
+		t.callers++
+	}
+	run.keySeen, run.keyBits = key, bits
 }
 
 // take counts a request that the rule charges from charge i to end. More than
@@ -47,22 +68,22 @@ func (t *tally) take(run *Run, v *gate.Verdict, i, end, step int) {
 		switch {
 		case !d.Allowed && !refused:
 			refused = true
-			t.refuse(hash, run.seen, func() string { return gate.KeyText(v.Rules[i], v.Bill.Charges[i].Key) })
+			t.refuse(run, hash, func() string { return gate.KeyText(v.Rules[i], v.Bill.Charges[i].Key) })
 			continue
 		case d.Allowed && d.Limit > 0 && d.Limit != weir.Unbounded && d.Remaining*t.limit < t.remaining*d.Limit:
 			t.remaining, t.limit = d.Remaining, d.Limit
 		}
-		if _, known := t.callers[hash]; !known {
-			t.callers[hash] = 0
-		}
+		run.see(t, hash)
 	}
 }
 
 // refuse counts a refused request of a caller. text spells the caller, and is
 // called at its first refusal.
-func (t *tally) refuse(hash uint64, now int64, text func() string) {
+func (t *tally) refuse(run *Run, hash uint64, text func() string) {
+	now := run.seen
+	run.see(t, hash)
 	t.denied++
-	if t.callers[hash]++; t.callers[hash] == 1 {
+	if t.refused[hash]++; t.refused[hash] == 1 {
 		t.texts[hash] = strings.Clone(text())
 	}
 	if t.first == 0 {
@@ -80,7 +101,7 @@ const topCallers = 10
 func (t *tally) top(n *names) []Caller {
 	list := make([]Caller, 0, len(t.texts))
 	for hash, text := range t.texts {
-		list = append(list, Caller{n.spell(text), int64(t.callers[hash])})
+		list = append(list, Caller{n.spell(text), t.refused[hash]})
 	}
 	slices.SortFunc(list, func(a, b Caller) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
