@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -159,6 +160,11 @@ func TestGateways(t *testing.T) {
 		t.Run(r.name+"/open", func(t *testing.T) {
 			f := front(t, r, r.open)
 			f.admitsAndDenies(t)
+			f.frozen(t, func() {
+				if w, text := f.ask(t, "127.0.0.2", "GET", "/api/x", nil); w.StatusCode != 200 || text != "served\n" {
+					t.Errorf("while Weir does not answer: %d %q", w.StatusCode, text)
+				}
+			})
 			f.weir.stop(t)
 			if w, text := f.ask(t, "127.0.0.2", "POST", "/api/x", []byte("body")); w.StatusCode != 200 || text != "served\n" || f.body.Load() != 4 {
 				t.Errorf("without Weir: %d %q", w.StatusCode, text)
@@ -172,13 +178,42 @@ func TestGateways(t *testing.T) {
 		t.Run(r.name+"/closed", func(t *testing.T) {
 			f := front(t, r, r.closed)
 			f.admitsAndDenies(t)
-			f.weir.stop(t)
 			before := f.reached.Load()
+			f.frozen(t, func() {
+				if w, text := f.ask(t, "127.0.0.6", "GET", "/api/x", nil); w.StatusCode < 500 || f.reached.Load() != before {
+					t.Errorf("while Weir does not answer: %d %q", w.StatusCode, text)
+				}
+			})
+			f.weir.stop(t)
 			if w, text := f.ask(t, "127.0.0.6", "GET", "/api/x", nil); w.StatusCode != r.unasked || f.reached.Load() != before {
 				t.Errorf("without Weir: %d %q", w.StatusCode, text)
 			}
 		})
 	}
+}
+
+// frozen does something while Weir accepts connections and answers none.
+func (f *fronted) frozen(t *testing.T, do func()) {
+	t.Helper()
+	if err := f.weir.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.weir.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}()
+	f.weir.await(t, "has stopped in all its threads", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", f.weir.cmd.Process.Pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatal("no threads", err)
+		}
+		return !slices.ContainsFunc(threads, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && !bytes.Contains(text, []byte(") T "))
+		})
+	})
+	do()
 }
 
 // admitsAndDenies holds a recipe against what every recipe does while Weir is
