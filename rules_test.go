@@ -53,6 +53,7 @@ var rooms = []room{
 	{dir: "cmd/...", imports: "*", outside: true, serves: true},
 	{dir: "internal/testredis", outside: true, serves: true, tests: true},
 	{dir: "internal/faults", imports: "*", outside: true, serves: true, tests: true},
+	{dir: "internal/doorcost", serves: true, tests: true},
 	{dir: "internal/mainjob", imports: "*", outside: true, serves: true, tests: true},
 }
 
