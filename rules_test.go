@@ -28,6 +28,7 @@ var rooms = []room{
 	{dir: "internal/batch", imports: "root", serves: true},
 	{dir: "internal/redisconn", outside: true, serves: true},
 	{dir: "redisstore/...", imports: "root internal/batch internal/redisconn redisstore/...", outside: true},
+	{dir: "regions", imports: "root policy redisstore internal/redisconn", outside: true, serves: true},
 	{dir: "directory", imports: "root identity policy internal/redisconn", outside: true, serves: true},
 	{dir: "layer/lease", imports: "root", serves: true},
 	{dir: "layer/...", imports: "root layer/..."},

@@ -29,6 +29,10 @@ type Figures struct {
 	MemoryBytes int64         // a caller, at most, in memory
 	RedisBytes  int64         // a caller, at most, in Redis
 	Shared      bool          // one balance for everybody
+
+	// Overshoot is the most that all regions admit beyond the limit under
+	// ScopeGlobal, and once more for each partition; else 0.
+	Overshoot int64
 }
 
 // Figures works out the figures of every limit but the unlimited.
@@ -38,11 +42,15 @@ func (p *Policy) Figures() []Figures {
 		if v.Limit.IsUnlimited() {
 			continue
 		}
-		out = append(out, Figures{
+		f := Figures{
 			Variant: v, Most: v.Limit.MostInPeriod(), Period: v.Limit.Period(),
 			MemoryBytes: memorySlot + logBytes(v.Limit), RedisBytes: redisEntry + logBytes(v.Limit),
 			Shared: len(v.Rule.Key) == 1 && v.Rule.Key[0].String() == "all",
-		})
+		}
+		if v.Rule.Scope == ScopeGlobal {
+			f.Overshoot = p.regions.Overshoot(v.Limit)
+		}
+		out = append(out, f)
 	}
 	return out
 }
@@ -57,6 +65,12 @@ func logBytes(l weir.Limit) int64 {
 // String returns the figures as a line for people.
 func (f Figures) String() string {
 	s := fmt.Sprintf("%s: %s admits at most %d in any %s", f.name(), f.Limit, f.Most, periodOf(f.Limit))
+	switch {
+	case f.Overshoot > 0:
+		s += fmt.Sprintf(" over all regions, at most %d beyond it until they know of each other and once more for each partition", f.Overshoot)
+	case f.Rule.Scope == ScopeShare:
+		s += " over all regions, never beyond it"
+	}
 	if f.Shared {
 		return s + "; one balance for everybody"
 	}

@@ -16,6 +16,9 @@ type Options struct {
 	// RejectAmbiguous refuses a request whose path can be read in two ways
 	// instead of charging it under every reading.
 	RejectAmbiguous bool
+
+	// Regions is what limits with a scope are shared between.
+	Regions Regions
 }
 
 // Policy is a compiled list of rules. It is immutable and safe for concurrent
@@ -30,6 +33,7 @@ type Policy struct {
 	earlyIndex  *index
 	lateIndex   *index
 	rejectTwice bool // Options.RejectAmbiguous
+	regions     Regions
 
 	overrides     sync.Map // text of a Caller.Limits entry → *override
 	overrideCount atomic.Int64

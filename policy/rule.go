@@ -29,6 +29,7 @@ type Rule struct {
 	OnMissing OnMissing
 	Expose    Expose
 	Mode      Mode
+	Scope     Scope
 }
 
 // Conditions are what a request is matched by. An empty list does not restrict;

@@ -24,6 +24,11 @@ func appendInt(b []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 0xd3), uint64(n))
 }
 
+// appendText appends a text of up to 255 bytes.
+func appendText(b []byte, s string) []byte {
+	return append(append(b, 0xd9, byte(len(s))), s...)
+}
+
 // appendArray appends the head of an array of n elements.
 func appendArray(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n))

@@ -22,7 +22,7 @@ const shebang = "#!lua flags=allow-oom\n"
 
 // scripts are the texts of one store: they differ in where the time comes from
 // and in whether they declare themselves.
-type scripts struct{ take, command, fingerprint, instances, mark, load script }
+type scripts struct{ take, command, fingerprint, instances, mark, load, tell, hear script }
 
 func composeScripts(givenClock, plain bool) scripts {
 	clock := "1_clock_server"
@@ -41,6 +41,8 @@ func composeScripts(givenClock, plain bool) scripts {
 		instances:   compose(head, clock, "5_instances"),
 		mark:        compose(head, "5_mark"),
 		load:        compose(head, "5_load"),
+		tell:        compose(head, clock, "2_exact", "3_state", "5_tell"),
+		hear:        compose(head, clock, "2_exact", "3_state", "4_judge", "8_hear"),
 	}
 }
 

@@ -38,6 +38,9 @@ type Settings struct {
 	// Response is how long an answer may take before the connection is given
 	// up; 500 ms if 0. Decisions have their own, shorter limit.
 	Response time.Duration
+	// Dial is how long connecting may take, 250 ms if 0: a server far away needs
+	// several trips for it.
+	Dial time.Duration
 	// CacheBytes, if not 0, makes a client for reading what seldom changes: it
 	// keeps up to so many bytes of what was asked for by DoCache, and the server
 	// tells it of changes. Where the server does not (no RESP3, no permission to
@@ -103,6 +106,9 @@ func apply(o *rueidis.ClientOption, s Settings) {
 	}
 	if s.Password != "" {
 		o.Password = s.Password
+	}
+	if s.Dial > 0 {
+		o.Dialer.Timeout = s.Dial
 	}
 	if s.TLS != nil {
 		o.TLSConfig = s.TLS

@@ -1,0 +1,401 @@
+package regions
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+	"github.com/weirhq/weir/policy"
+	"github.com/weirhq/weir/redisstore"
+)
+
+// Books keeps a region's counters and balances. *redisstore.Store does; a
+// simulation brings its own.
+type Books interface {
+	Consumed(*weir.Charge, *algo.Quota, *algo.View, int64) redisstore.Consumption
+	Tell(context.Context, []*redisstore.Consumption) error
+	Hear(ctx context.Context, region string, taken []*redisstore.Consumption) (map[*redisstore.Consumption]redisstore.Heard, error)
+}
+
+// Settings is what an Exchange knows of the regions.
+type Settings struct {
+	Region   string
+	Peers    []string // the other regions
+	Interval time.Duration
+	Lag      time.Duration        // one way, as far as promises count on it
+	Now      func() time.Duration // since any instant, monotonic; the process's own if nil
+	MostKeys int                  // balances in use that are kept track of; 1,000,000 if 0
+}
+
+const (
+	mostKeys = 1_000_000
+	idleFor  = time.Minute // a key that nobody used for so long, and every peer knows of, is forgotten
+)
+
+// account names one balance, and of a window one period of it.
+type account struct {
+	balance string
+	start   int64
+}
+
+func accountOf(c *redisstore.Consumption) account { return account{c.Balance, c.Start} }
+
+// kept is what is known of a balance in use.
+type kept struct {
+	total redisstore.Consumption // since the last Tell
+	used  time.Duration
+	owing int // peers that have not acknowledged the total
+}
+
+// peer is another region, as this instance sees it.
+type peer struct {
+	name  string
+	owed  map[account]bool // changed, and not on the way
+	since time.Duration    // when the oldest news that it has not acknowledged arose; 0 for none
+	sent  int              // messages on the way
+	rtt   time.Duration    // of the last acknowledged message
+	early map[account]redisstore.Consumption
+}
+
+// Exchange adds up what this instance debits, says what each peer must hear and
+// debits what peers say. It does no talking and has no clock: Service does and
+// has, and a simulation. It is safe for concurrent use.
+type Exchange struct {
+	books    Books
+	settings Settings
+	shares   *shares
+
+	mu      sync.Mutex // not held while books are asked
+	pending map[account]*redisstore.Consumption
+	known   map[account]*kept
+	peers   map[string]*peer
+	order   []string
+	stats   Stats
+
+	telling sync.Mutex // one Collect at a time
+}
+
+// Stats counts since the exchange began.
+type Stats struct {
+	Told      int64 // changed balances that were sent, each to each peer
+	Heard     int64 // that were heard
+	Debited   int64 // of those, that changed a balance here
+	Bytes     int64 // of payload sent
+	Messages  int64 // sent
+	Failed    int64 // messages that were not acknowledged
+	Forgotten int64 // debits that were not told because too many keys are in use
+	Guessed   int64 // units debited for regions that are cut off
+	Keys      int   // balances in use
+	Owed      int   // of those, that some peer has not heard of
+	CutOff    int   // peers that are cut off
+	Slowest   time.Duration
+}
+
+// NewExchange returns an exchange over a region's books.
+func NewExchange(books Books, s Settings) *Exchange {
+	if s.Now == nil {
+		began := time.Now()
+		s.Now = func() time.Duration { return time.Since(began) + 1 }
+	}
+	if s.MostKeys <= 0 {
+		s.MostKeys = mostKeys
+	}
+	e := &Exchange{
+		books: books, settings: s, order: s.Peers,
+		pending: map[account]*redisstore.Consumption{}, known: map[account]*kept{}, peers: map[string]*peer{},
+	}
+	e.shares = newShares(s)
+	for _, name := range s.Peers {
+		e.peers[name] = &peer{name: name, owed: map[account]bool{}, early: map[account]redisstore.Consumption{}}
+	}
+	return e
+}
+
+// add notes a debit.
+func (e *Exchange) add(c redisstore.Consumption) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	who := accountOf(&c)
+	if p := e.pending[who]; p != nil {
+		p.Out += c.Out
+		p.Back += c.Back
+		p.N, p.Most = c.N, c.Most
+		return
+	}
+	if len(e.pending)+len(e.known) >= e.settings.MostKeys && e.known[who] == nil {
+		e.stats.Forgotten++
+		return
+	}
+	e.pending[who] = &c
+}
+
+// Collect adds what was debited since the last time to the region's counters;
+// afterwards it is due to every peer. What could not be added stays for the next
+// time: it may then be counted twice, which errs to the careful side.
+func (e *Exchange) Collect(ctx context.Context) error {
+	e.telling.Lock()
+	defer e.telling.Unlock()
+	e.mu.Lock()
+	taken := make([]*redisstore.Consumption, 0, len(e.pending))
+	fresh := make([]redisstore.Consumption, 0, len(e.pending))
+	for _, c := range e.pending {
+		taken, fresh = append(taken, c), append(fresh, *c)
+	}
+	e.pending = map[account]*redisstore.Consumption{}
+	now := e.settings.Now()
+	e.mu.Unlock()
+	var err error
+	if len(taken) > 0 {
+		err = e.books.Tell(ctx, taken)
+	}
+	e.mu.Lock()
+	told := fresh[:0:0]
+	for i, c := range taken {
+		if c.Incarnation == "" {
+			e.putBack(fresh[i])
+			continue
+		}
+		e.due(c, now)
+		told = append(told, fresh[i])
+	}
+	e.forget(now)
+	away := e.away(now)
+	e.mu.Unlock()
+	return errors.Join(err, e.guess(ctx, away, told))
+}
+
+// putBack makes a debit that could not be told pending again.
+func (e *Exchange) putBack(c redisstore.Consumption) {
+	if p := e.pending[accountOf(&c)]; p != nil {
+		p.Out += c.Out
+		p.Back += c.Back
+		return
+	}
+	e.pending[accountOf(&c)] = &c
+}
+
+// due makes a total due to every peer.
+func (e *Exchange) due(c *redisstore.Consumption, now time.Duration) {
+	who := accountOf(c)
+	k := e.known[who]
+	if k == nil {
+		k = &kept{}
+		e.known[who] = k
+	}
+	k.total, k.used = *c, now
+	for _, p := range e.peers {
+		p.owed[who] = true
+		if p.since == 0 {
+			p.since = now
+		}
+	}
+}
+
+// forget drops balances that are idle and known to every peer.
+func (e *Exchange) forget(now time.Duration) {
+	for who, k := range e.known {
+		if now-k.used < idleFor || k.owing > 0 {
+			continue
+		}
+		owed := false
+		for _, p := range e.peers {
+			owed = owed || p.owed[who]
+		}
+		if !owed {
+			delete(e.known, who)
+		}
+	}
+}
+
+// away returns the peers that are cut off.
+func (e *Exchange) away(now time.Duration) (names []string) {
+	for _, name := range e.order {
+		if p := e.peers[name]; p.since > 0 && now-p.since > 2*(e.settings.Interval+e.settings.Lag) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// guess debits, for each peer that is cut off, as much as was taken here.
+func (e *Exchange) guess(ctx context.Context, away []string, told []redisstore.Consumption) error {
+	var errs []error
+	for _, name := range away {
+		guesses := make([]*redisstore.Consumption, 0, len(told))
+		units := int64(0)
+		for _, c := range told {
+			if c.Out > c.Back {
+				c.Guess, c.Out, c.Back = true, c.Out-c.Back, 0
+				c.Debt = e.debt(&c)
+				units += c.Out
+				guesses = append(guesses, &c)
+			}
+		}
+		if len(guesses) == 0 {
+			continue
+		}
+		if _, err := e.books.Hear(ctx, name, guesses); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		e.mu.Lock()
+		e.stats.Guessed += units
+		e.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// debt is how far c's balance may be overdrawn: what the regions may admit before
+// they know of each other.
+func (e *Exchange) debt(c *redisstore.Consumption) int64 {
+	r := policy.Regions{Count: 1 + len(e.order), Interval: e.settings.Interval, Lag: e.settings.Lag}
+	return r.Beyond(c.Most, c.N, time.Duration(c.Period)*time.Microsecond)
+}
+
+// Letter is what one peer must hear, on its way.
+type Letter struct {
+	Peer  string
+	Taken []redisstore.Consumption
+	born  time.Duration // when the oldest of its news arose
+	left  time.Duration
+}
+
+// perLetter bounds a letter, so that no region waits for another's long message.
+const perLetter = 1000
+
+// Letter returns what is due to a peer, or nil for nothing. It must be given to
+// Done, whatever came of it.
+func (e *Exchange) Letter(name string) *Letter {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.peers[name]
+	if len(p.owed) == 0 {
+		return nil
+	}
+	l := &Letter{Peer: name, left: e.settings.Now()}
+	for who := range p.owed {
+		if len(l.Taken) == perLetter {
+			break
+		}
+		delete(p.owed, who)
+		k := e.known[who]
+		k.owing++
+		l.Taken = append(l.Taken, k.total)
+	}
+	l.born = p.since
+	p.sent++
+	return l
+}
+
+// Done says whether the peer acknowledged a letter. What it did not is due again.
+func (e *Exchange) Done(l *Letter, acknowledged bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.peers[l.Peer]
+	p.sent--
+	for i := range l.Taken {
+		who := accountOf(&l.Taken[i])
+		e.known[who].owing--
+		if !acknowledged {
+			p.owed[who] = true
+		}
+	}
+	now := e.settings.Now()
+	if !acknowledged {
+		e.stats.Failed++
+		return
+	}
+	e.stats.Told += int64(len(l.Taken))
+	p.rtt = now - l.left
+	switch {
+	case len(p.owed) == 0 && p.sent == 0:
+		p.since = 0
+	case l.left > p.since: // what was due then has been said, or is in a later letter
+		p.since = l.left
+	}
+}
+
+// Hear debits what a peer says it took. Where the region's own store fails, the
+// error says so and the letter is to be heard again.
+func (e *Exchange) Hear(ctx context.Context, from string, taken []redisstore.Consumption) error {
+	e.mu.Lock()
+	p := e.peers[from]
+	if p == nil {
+		e.mu.Unlock()
+		return nil // a region that this one does not know
+	}
+	all := make([]*redisstore.Consumption, 0, len(taken))
+	for i := range taken {
+		c := taken[i]
+		c.Debt = e.debt(&c)
+		all = append(all, &c)
+	}
+	e.mu.Unlock()
+	outcome, err := e.books.Hear(ctx, from, all)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for c, came := range outcome {
+		e.stats.Heard++
+		switch came {
+		case redisstore.HeardDebit:
+			e.stats.Debited++
+		case redisstore.HeardEarly:
+			if old, held := p.early[accountOf(c)]; (!held || old.Incarnation != c.Incarnation || old.Out <= c.Out) && len(p.early) < e.settings.MostKeys {
+				p.early[accountOf(c)] = *c
+			}
+		}
+	}
+	return err
+}
+
+// count notes a message of so many bytes.
+func (e *Exchange) count(bytes int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stats.Messages++
+	e.stats.Bytes += int64(bytes)
+}
+
+// Again hears what came before its period once more.
+func (e *Exchange) Again(ctx context.Context) error {
+	var errs []error
+	for _, name := range e.order {
+		e.mu.Lock()
+		p := e.peers[name]
+		taken := make([]redisstore.Consumption, 0, len(p.early))
+		for _, c := range p.early {
+			taken = append(taken, c)
+		}
+		clear(p.early)
+		e.mu.Unlock()
+		if len(taken) > 0 {
+			errs = append(errs, e.Hear(ctx, name, taken))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Stats returns what was exchanged so far.
+func (e *Exchange) Stats() Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.stats
+	s.Keys = len(e.known)
+	owed := map[account]bool{}
+	for _, p := range e.peers {
+		for who := range p.owed {
+			owed[who] = true
+		}
+		s.Slowest = max(s.Slowest, p.rtt)
+	}
+	for who, k := range e.known {
+		if k.owing > 0 {
+			owed[who] = true
+		}
+	}
+	s.Owed, s.CutOff = len(owed), len(e.away(e.settings.Now()))
+	return s
+}

@@ -1,0 +1,113 @@
+package regions
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+	"github.com/weirhq/weir/policy"
+	"github.com/weirhq/weir/redisstore"
+)
+
+// Layer is a weir.Store in front of a region's own. It notes what is debited
+// from limits that regions share, and cuts limits that are held in shares. It
+// stands behind the leases and the deny cache, next to the store.
+type Layer struct {
+	weir.Store
+	consumed func(*weir.Charge, *algo.Quota, *algo.View, int64) redisstore.Consumption
+	exchange *Exchange
+	scopes   atomic.Pointer[map[string]policy.Scope]
+}
+
+// Front returns store with a layer in front that tells e what is debited. Closing
+// it closes the store and not the exchange.
+func Front(store weir.Store, e *Exchange) *Layer {
+	l := &Layer{Store: store, consumed: e.books.Consumed, exchange: e}
+	l.Share(nil)
+	return l
+}
+
+// Share says which spaces of balances belong to limits that regions share. It may
+// be called while the layer is used.
+func (l *Layer) Share(scopes map[string]policy.Scope) { l.scopes.Store(&scopes) }
+
+// Apply implements weir.Store.
+func (l *Layer) Apply(ctx context.Context, bills []*weir.Bill) {
+	scopes := *l.scopes.Load()
+	if len(scopes) == 0 {
+		l.Store.Apply(ctx, bills)
+		return
+	}
+	for _, b := range bills {
+		l.cut(scopes, b)
+	}
+	l.Store.Apply(ctx, bills)
+	for _, b := range bills {
+		if b.Err == nil {
+			l.note(scopes, b)
+		}
+	}
+}
+
+// cut puts this region's share in place of a limit that is held in shares.
+func (l *Layer) cut(scopes map[string]policy.Scope, b *weir.Bill) {
+	if b.Verb > algo.Peek {
+		return
+	}
+	balances := b.Balances()
+	for i := range balances {
+		bal := &balances[i]
+		if scopes[bal.Charge.Space] != policy.ScopeShare {
+			continue
+		}
+		l.exchange.shares.asked(bal.Charge.Space, bal.Cost)
+		q := l.exchange.shares.of(bal.Charge.Space).part(bal.Quota)
+		bal.Quota, bal.Never = q, bal.Cost < 0 || q.N > 0 && q.TooLarge(bal.Cost)
+		if q.Kind.Bucket() && !bal.Never {
+			bal.Debit = q.Debit(bal.Cost)
+		}
+	}
+}
+
+// note tells the exchange what a bill debited or gave back.
+func (l *Layer) note(scopes map[string]policy.Scope, b *weir.Bill) {
+	switch b.Verb {
+	case algo.Take:
+		balances := b.Balances()
+		for i := range balances {
+			bal := &balances[i]
+			if bal.Debited && bal.Cost > 0 && scopes[bal.Charge.Space] == policy.ScopeGlobal {
+				l.exchange.add(l.consumed(bal.Charge, &bal.Quota, &bal.View, bal.Cost))
+			}
+		}
+	case algo.Refund, algo.Repay:
+		for i := range b.Charges {
+			c := &b.Charges[i]
+			if scopes[c.Space] != policy.ScopeGlobal || c.Limit.IsUnlimited() {
+				continue
+			}
+			q := c.Limit.Quota()
+			view, units := algo.View{Start: c.Receipt.Due}, -c.Receipt.Refunded
+			if b.Verb == algo.Repay {
+				view, units = periodNow(&q), c.Cost
+			} else if q.Calendar != nil {
+				_, view.End = q.Calendar.Around(view.Start)
+			}
+			if units != 0 {
+				l.exchange.add(l.consumed(c, &q, &view, units))
+			}
+		}
+	}
+}
+
+// periodNow returns the period that a window is in by this process's clock, which
+// is the region's as nearly as a debt is.
+func periodNow(q *algo.Quota) (v algo.View) {
+	now := time.Now().UnixMicro()
+	if v.Start = now - now%q.Period; q.Calendar != nil {
+		v.Start, v.End = q.Calendar.Around(now)
+	}
+	return v
+}
