@@ -15,6 +15,9 @@
 // steady state nothing is read. Where Redis does not do that each question is
 // one read, which is a plain timed re-read. Either way Lookups bounds how old an
 // answer may be, and serves what is known while Redis is away.
+//
+// An ACL user needs HGETALL on the keys above and, to be told of changes, CLIENT
+// TRACKING. Modes need HGETALL, HSET, HDEL and PEXPIRE on {prefix}:modes, and TIME.
 package directory
 
 import (

@@ -19,6 +19,7 @@
 // Redis 6.2 is the oldest that is supported. An ACL user needs EVALSHA, EVAL,
 // TIME, MGET, GET, EXISTS, SET, SETRANGE, APPEND and DEL on {prefix}*, where
 // instances are counted ZADD, ZREM, ZREMRANGEBYSCORE, ZCARD and PEXPIRE, and where
-// losses are watched INFO (without it, evictions and restarts go unseen) and, in a
-// cluster, CLUSTER SLOTS.
+// losses are watched INFO (without it, evictions and restarts go unseen, and flights
+// do not keep a slow server's pace) and, in a cluster, CLUSTER SLOTS. Package
+// directory says what look-ups and modes need.
 package redisstore
