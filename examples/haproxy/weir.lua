@@ -58,8 +58,8 @@ core.register_action("weir", { "http-req" }, function(txn, address)
       txn:set_var("txn.weir_ratelimit", first(answer, "ratelimit"))
       txn:set_var("txn.weir_policy", first(answer, "ratelimit-policy"))
     end
-  elseif answer.status == 429 or answer.status == 403 then
-    refuse(txn, answer)
+  elseif answer.status >= 400 and answer.status < 500 then
+    refuse(txn, answer) -- also a request that Weir cannot read
   else
     txn:set_var("txn.weir_unasked", true)
   end
