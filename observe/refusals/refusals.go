@@ -86,7 +86,7 @@ type Refusal struct {
 // Find returns the refusal of an ID.
 func (r *Refusals) Find(id string) (found Refusal, ok bool) {
 	var want [16]byte
-	if n, err := hex.Decode(want[:], []byte(strings.ToLower(id[:min(len(id), 32)]))); err != nil || n != 16 || len(id) != 32 {
+	if n, err := hex.Decode(want[:], []byte(strings.ToLower(id[:min(len(id), 32)]))); err != nil || n != 16 || len(id) != 32 || want == [16]byte{} {
 		return found, false
 	}
 	s := &r.shards[want[15]%shards]

@@ -49,7 +49,7 @@ func TestWhatWasRefusedIsFound(t *testing.T) {
 	if found, ok := r.Find(strings.ToUpper(bill.IDText())); !ok || !strings.HasPrefix(found.Charge.Key, "other ") {
 		t.Errorf("the last: %v %+v", ok, found)
 	}
-	for _, bad := range []string{"", "x", id + "00", strings.Repeat("g", 32)} {
+	for _, bad := range []string{"", "x", id + "00", strings.Repeat("0", 32), strings.Repeat("g", 32)} {
 		if _, ok := r.Find(bad); ok {
 			t.Errorf("%q was found", bad)
 		}
