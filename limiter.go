@@ -157,6 +157,10 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 		began = time.Since(l.base)
 	}
 	l.store.Apply(ctx, bills)
+	var took time.Duration
+	if l.observer != nil {
+		took = time.Since(l.base) - began
+	}
 	var dead error
 	for _, b := range bills {
 		if b.Err != nil && ctx.Err() != nil && canceled(b.Err) {
@@ -170,7 +174,7 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 			b.Name()
 		}
 		if l.observer != nil {
-			l.observer.Observe(ctx, Event{Bill: b, Elapsed: time.Since(l.base) - began})
+			l.observer.Observe(ctx, Event{Bill: b, Elapsed: took})
 		}
 	}
 	return dead

@@ -177,7 +177,7 @@ func cpu(t testing.TB, pid int) time.Duration {
 func Compare(t *testing.T, what string, door, constant *Server, calls int, most float64, load func(addr string, calls int)) {
 	t.Helper()
 	for _, s := range []*Server{door, constant} {
-		load(s.Addr, calls/4) // caches, heaps and connections
+		load(s.Addr, calls) // caches, heaps and connections
 	}
 	var ratios, ours, theirs []float64
 	for round := range Rounds() {

@@ -40,7 +40,7 @@ func TestCost(t *testing.T) {
 	if !doorcost.Long() {
 		most = 2 // short rounds on a busy machine
 	}
-	doorcost.Compare(t, "CL.THROTTLE at pipeline 16", door, constant, doorcost.Scale(400_000), most, func(addr string, calls int) {
+	doorcost.Compare(t, "CL.THROTTLE at pipeline 16", door, constant, doorcost.Scale(800_000), most, func(addr string, calls int) {
 		const clients, pipeline, keys = 8, 16, 10_000
 		var all sync.WaitGroup
 		for c := range clients {
