@@ -10,11 +10,13 @@ func (m *Memory) Fork(o MemoryOptions) *Memory {
 	return f
 }
 
-// Copy copies the balance that c falls on, as it stands, to a Fork of m that has
-// none for it. Blocks and what refunds have given back stay behind.
-func (m *Memory) Copy(c *Charge, to *Memory) {
+// Copy copies the balance that c falls on, as it stands, to a Fork of m, where it
+// becomes that of the same charge in space; there must be none. Blocks and what
+// refunds have given back stay behind.
+func (m *Memory) Copy(c *Charge, to *Memory, space string) {
 	print := m.printOf(c)
-	from, dest := m.shard(print), to.shard(print)
+	there := m.print(c.Key, space, &c.Limit)
+	from, dest := m.shard(print), to.shard(there)
 	now := m.now()
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -30,8 +32,8 @@ func (m *Memory) Copy(c *Charge, to *Memory) {
 		if dest.logs == nil {
 			dest.logs = make(map[uint64]*algo.Log)
 		}
-		dest.logs[print] = log
+		dest.logs[there] = log
 		dest.logBytes += logBytes + int64(log.Cap())*entryBytes
 	}
-	*dest.place(dest.find(print), print, now) = w
+	*dest.place(dest.find(there), there, now) = w
 }

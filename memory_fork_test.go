@@ -40,7 +40,7 @@ func TestFork(t *testing.T) {
 		if got := left(fork, 0); got != 5 {
 			t.Errorf("%s: a balance that was not copied has %d left", text, got)
 		}
-		memory.Copy(&charge, fork)
+		memory.Copy(&charge, fork, "")
 		if got := left(fork, 1); got != 2 {
 			t.Errorf("%s: the copy has %d left", text, got)
 		}

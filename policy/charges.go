@@ -137,24 +137,27 @@ func (p *Policy) charge(r *rule, q *request, m *Match) {
 // add charges r under one reading. Charges of r under earlier readings begin at
 // first. It returns false if the rule is through.
 func (r *rule) add(q *request, m *Match, first int, limit weir.Limit) bool {
-	route := ""
-	if r.routed {
-		route = r.routeOf(q.path)
-	}
-	source := q.source(route)
-	at := len(m.keys)
-	keys, missing := identity.AppendKey(m.keys, r.Key, &source, r.OnMissing == UseIP)
 	mode := m.Modes.of(r)
-	if missing >= 0 && r.OnMissing != UseIP {
-		if r.OnMissing == Deny && mode == Enforce {
-			m.deny(r)
-		} else if m.Explain {
-			m.skip(r, "the key part "+r.Key[missing].String()+" is missing")
+	at, missing, key := len(m.keys), -1, m.byIP
+	if !r.byIP || key == "" {
+		route := ""
+		if r.routed {
+			route = r.routeOf(q.path)
 		}
-		return false
+		source := q.source(route)
+		var keys []byte
+		keys, missing = identity.AppendKey(m.keys, r.Key, &source, r.OnMissing == UseIP)
+		if missing >= 0 && r.OnMissing != UseIP {
+			if r.OnMissing == Deny && mode == Enforce {
+				m.deny(r)
+			} else if m.Explain {
+				m.skip(r, "the key part "+r.Key[missing].String()+" is missing")
+			}
+			return false
+		}
+		m.keys = keys
+		key = view(keys[at:])
 	}
-	m.keys = keys
-	key := view(keys[at:])
 	cost := q.call.Cost
 	if cost == 0 {
 		cost = r.costOf(q.path)
@@ -162,6 +165,9 @@ func (r *rule) add(q *request, m *Match, first int, limit weir.Limit) bool {
 	if raise(m.Charges[first:], key, cost) {
 		m.keys = m.keys[:at]
 		return true
+	}
+	if r.byIP && missing < 0 {
+		m.byIP = key
 	}
 	charge := weir.Charge{Key: key, Limit: limit, Cost: cost, Peek: cost == 0, Space: r.space, Group: r.group(key)}
 	if mode == Shadow {

@@ -28,6 +28,7 @@ type rule struct {
 	trySpace   string
 	expose     bool
 	routed     bool // the key holds the route
+	byIP       bool // the key is the address and nothing else
 	tenantPart int  // index of tenant in the key, or -1
 }
 
@@ -98,6 +99,7 @@ func compileRule(in *Rule, field string, f *faults) rule {
 	r.match = compileConditions(&r.Match, field+".match", f)
 	r.not = compileConditions(&r.Not, field+".match.not", f)
 	r.checkKey(field, f)
+	r.byIP = len(r.Key) == 1 && r.Key[0].String() == "ip"
 	r.checkLimits(field, f)
 	r.compileCosts(field, f)
 	return r

@@ -24,6 +24,7 @@ type Match struct {
 	from     []*rule        // parallel to Charges
 	asked    *identity.Call // that Exempt has answered for
 	keys     []byte
+	byIP     string // the key of rules that count by address alone, once it is known
 	readings []string
 	found    candidates
 }
@@ -67,7 +68,7 @@ func (m *Match) reset() {
 	m.Exempt, m.Denied, m.Skipped = false, nil, m.Skipped[:0]
 	clear(m.readings)
 	m.keys, m.readings = m.keys[:0], m.readings[:0]
-	m.asked = nil
+	m.asked, m.byIP = nil, ""
 }
 
 // clearFound empties the set of candidates for a list of rules.

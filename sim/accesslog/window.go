@@ -30,7 +30,7 @@ type window struct {
 }
 
 const (
-	heldLeast = 1 << 15
+	heldLeast = 1 << 14
 	heldMost  = 1 << 20
 	maxRuns   = 24 // more are merged into one
 )

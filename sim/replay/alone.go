@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"strings"
 
@@ -22,24 +23,51 @@ import (
 //
 // So what this costs depends on who is refused, and not on how long the log is.
 type alone struct {
-	gate    *weir.Memory // the store of the gate
-	memory  *weir.Memory
-	limiter *weir.Limiter
-	seed    maphash.Seed
-	parted  map[string]map[uint64]struct{} // balances that are here: by space, then print
+	gate   *weir.Memory // the store of the gate
+	bytes  int64
+	seed   maphash.Seed
+	spaces map[string]*aside
 }
 
-func newAlone(of *weir.Memory, bytes int64) (*alone, error) {
-	a := &alone{gate: of, memory: of.Fork(weir.MemoryOptions{MaxBytes: bytes}), seed: maphash.MakeSeed(), parted: map[string]map[uint64]struct{}{}}
-	var err error
-	a.limiter, err = weir.New(weir.Options{Store: a.memory})
-	return a, err
+// aside is the balances of one space that are here. Each space has a store of
+// its own, in which keys need no space: those charges are the cheapest.
+type aside struct {
+	memory  *weir.Memory
+	limiter *weir.Limiter
+	parted  map[uint64]struct{} // by print
+}
+
+func newAlone(of *weir.Memory, bytes int64) *alone {
+	return &alone{gate: of, bytes: bytes, seed: maphash.MakeSeed(), spaces: map[string]*aside{}}
+}
+
+func (a *alone) close() (err error) {
+	for _, s := range a.spaces {
+		err = errors.Join(err, s.limiter.Close())
+	}
+	return err
+}
+
+// part copies a balance here.
+func (a *alone) part(c *weir.Charge, print uint64) (*aside, error) {
+	s := a.spaces[c.Space]
+	if s == nil {
+		s = &aside{memory: a.gate.Fork(weir.MemoryOptions{MaxBytes: a.bytes}), parted: map[uint64]struct{}{}}
+		var err error
+		if s.limiter, err = weir.New(weir.Options{Store: s.memory}); err != nil {
+			return nil, err
+		}
+		a.spaces[strings.Clone(c.Space)] = s
+	}
+	a.gate.Copy(c, s.memory, "")
+	s.parted[print] = struct{}{}
+	return s, nil
 }
 
 // judge puts what each rule alone would have said in the place of what the bill
 // says of its charges. The bill's own decision stays.
 func (a *alone) judge(ctx context.Context, v *gate.Verdict) error {
-	if v.Bill.Allowed && len(a.parted) == 0 {
+	if v.Bill.Allowed && len(a.spaces) == 0 {
 		return nil
 	}
 	refused, culprit := 0, -1
@@ -51,31 +79,32 @@ func (a *alone) judge(ctx context.Context, v *gate.Verdict) error {
 		}
 	}
 	for i := range v.Bill.Charges {
-		c, d := v.Bill.Charges[i], &v.Bill.Each[i]
+		c, d := &v.Bill.Charges[i], &v.Bill.Each[i]
 		if c.Peek || c.Limit.IsUnlimited() {
 			continue
 		}
-		parted := a.parted[c.Space]
-		if v.Bill.Allowed && len(parted) == 0 {
+		here := a.spaces[c.Space]
+		if v.Bill.Allowed && here == nil {
 			continue
 		}
-		print := a.print(&c)
-		if _, here := parted[print]; !here {
+		print := a.print(c)
+		parted := false
+		if here != nil {
+			_, parted = here.parted[print]
+		}
+		if !parted {
 			// A try is charged although its live limit refuses.
 			charged := refused == 0 || refused == 1 && c.Trial > 0 && int(c.Trial)-1 == culprit
 			if !d.Allowed || charged {
 				continue
 			}
-			a.gate.Copy(&c, a.memory)
-			if parted == nil {
-				parted = map[uint64]struct{}{}
-				a.parted[strings.Clone(c.Space)] = parted
+			var err error
+			if here, err = a.part(c, print); err != nil {
+				return err
 			}
-			parted[print] = struct{}{}
 		}
-		c.Trial = 0
 		var err error
-		if *d, err = a.limiter.Take(ctx, c); err != nil {
+		if *d, err = here.limiter.AllowN(ctx, c.Key, c.Cost, c.Limit); err != nil {
 			return err
 		}
 	}

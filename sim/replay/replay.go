@@ -75,9 +75,7 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 		return nil, err
 	}
 	run.gate = gate.New(run.limiter, r, p)
-	if run.alone, err = newAlone(run.memory, o.MaxBytes); err != nil {
-		return nil, err
-	}
+	run.alone = newAlone(run.memory, o.MaxBytes)
 	rules := run.gate.Policy().Rules()
 	for _, rule := range rules {
 		t := run.newTally(rule)
@@ -92,7 +90,7 @@ func (run *Run) Wants() accesslog.Wants { return run.wants }
 
 // Close frees the balances.
 func (run *Run) Close() error {
-	return errors.Join(run.limiter.Close(), run.alone.limiter.Close())
+	return errors.Join(run.limiter.Close(), run.alone.close())
 }
 
 // step is one request on its way through a Run.
