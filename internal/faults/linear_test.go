@@ -25,7 +25,7 @@ import (
 const (
 	clients       = 8
 	operations    = 40 // of a client in a history, with known or unknown outcome
-	inTime        = 100 * time.Millisecond
+	answered      = 100 * time.Millisecond
 	checkPatience = 10 * time.Second
 
 	// What is not known doubles the orders to be looked at: a history has so much of
@@ -40,8 +40,8 @@ func histories() int {
 	if n, err := strconv.Atoi(os.Getenv("WEIR_HISTORIES")); err == nil {
 		return n
 	}
-	if testing.Short() {
-		return 8
+	if brief() {
+		return 4
 	}
 	return 100
 }
@@ -61,7 +61,7 @@ func newRig(t *testing.T, seed uint64, plant func(weir.Store) weir.Store) *rig {
 	t.Helper()
 	r := &rig{server: testredis.Start(t), random: rand.New(rand.NewPCG(seed, 0))}
 	r.proxy = testredis.StartProxy(t, r.server.Addr)
-	redis, err := redisstore.Open(r.proxy.URL(), redisstore.Options{Timeout: inTime})
+	redis, err := redisstore.Open(r.proxy.URL(), redisstore.Options{Timeout: answered})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,14 +140,14 @@ func (r *rig) breakThings(ctx context.Context) {
 			r.proxy.Cut() // what was answered meanwhile is lost
 			r.proxy.Deaf(false)
 		case 2:
-			r.proxy.Delay(upTo(random, inTime))
+			r.proxy.Delay(upTo(random, answered))
 			short(20 * time.Millisecond)
 			r.proxy.Delay(0)
 		case 3:
 			_, _ = r.server.Do("SCRIPT", "FLUSH") // if it fails, then for another fault
 		default:
 			_ = r.server.Pause()
-			short(inTime / 2)
+			short(answered / 2)
 			_ = r.server.Resume()
 		}
 	}
@@ -266,7 +266,7 @@ func (c *client) failed(call time.Time, act action, err error) {
 	}
 	end := time.Now()
 	known := end.UnixMicro()
-	if late := call.Add(inTime); late.After(end) {
+	if late := call.Add(answered); late.After(end) {
 		end = late // the script charges nothing later than that
 	}
 	c.unknown.Add(1)
@@ -368,7 +368,7 @@ func TestLinear(t *testing.T) {
 	}
 	work.Wait()
 	t.Logf("%d histories, %d operations, %d of unknown outcome, %d histories not decided in %v; %v", all, ops, unknown, undecided, checkPatience, time.Since(began).Round(time.Second))
-	if undecided*20 > all {
+	if undecided*20 > all && !raced {
 		t.Errorf("%d of %d histories are undecided", undecided, all)
 	}
 	if unknown == 0 {

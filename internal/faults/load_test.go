@@ -30,6 +30,14 @@ const (
 	instances       = 4    // that share limits believe in
 )
 
+// perSecond is how many checks a second there are.
+func perSecond() int {
+	if raced {
+		return checksPerSecond / 10
+	}
+	return checksPerSecond
+}
+
 var classes = [...]weir.Failure{weir.Closed, weir.Open, weir.Local, weir.Share}
 
 const (
@@ -164,8 +172,8 @@ func (l *load) run(ctx context.Context) {
 		case now := <-tick.C:
 			// Where the machine stood still, what is due comes at once, but no
 			// more than a tenth of a second of it.
-			due := int(now.Sub(began).Seconds() * checksPerSecond)
-			for sent = max(sent, due-checksPerSecond/10); sent < due; sent++ {
+			due := int(now.Sub(began).Seconds() * float64(perSecond()))
+			for sent = max(sent, due-perSecond()/10); sent < due; sent++ {
 				l.running.Go(l.check)
 				if sent%2 == 0 && !l.forget {
 					l.running.Go(l.control)

@@ -140,7 +140,7 @@ func label(name string) string { return strings.ReplaceAll(name, " ", "_") }
 
 // TestSingle puts every fault of one server on a server of its own.
 func TestSingle(t *testing.T) {
-	for _, f := range fewer(singles, 4) {
+	for _, f := range fewer(singles, 1) {
 		t.Run(label(f.name), func(t *testing.T) {
 			t.Parallel()
 			clock := testredis.NewClock(t)

@@ -40,7 +40,7 @@ func holds(t *testing.T) use {
 func TestSoak(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("WEIR_SOAK"))
 	if err != nil {
-		if length = 15 * time.Second; testing.Short() {
+		if length = 15 * time.Second; brief() {
 			length = 5 * time.Second
 		}
 	}
