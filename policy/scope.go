@@ -61,14 +61,35 @@ func flow(n int64, per, d time.Duration) int64 {
 	return int64(min(units, most))
 }
 
-// Scopes returns which spaces of balances belong to limits that regions share.
-func (p *Policy) Scopes() map[string]Scope {
-	m := map[string]Scope{}
-	for _, r := range p.rules {
-		if r.Scope != ScopeRegion {
-			m[r.space] = r.Scope
-			m[r.trySpace] = r.Scope
+// Sharing says how regions share the balances of a space.
+type Sharing struct {
+	Scope  Scope
+	Refill time.Duration // the longest that a balance remembers
+}
+
+// Shared returns the spaces of balances whose limits regions share.
+func (p *Policy) Shared() map[string]Sharing {
+	m := map[string]Sharing{}
+	for i := range p.rules {
+		r := &p.rules[i]
+		if r.Scope == ScopeRegion {
+			continue
+		}
+		longest := time.Duration(0)
+		for _, l := range r.Plans {
+			longest = max(longest, refill(l))
+		}
+		m[r.space] = Sharing{r.Scope, max(longest, refill(r.Limit))}
+		if r.Try != (weir.Limit{}) {
+			m[r.trySpace] = Sharing{r.Scope, refill(r.Try)}
 		}
 	}
 	return m
+}
+
+func refill(l weir.Limit) time.Duration {
+	if l == (weir.Limit{}) || l.IsUnlimited() || l.Units() == 0 {
+		return 0
+	}
+	return l.Refill()
 }

@@ -28,11 +28,12 @@ type Settings struct {
 	Lag      time.Duration        // one way, as far as promises count on it
 	Now      func() time.Duration // since any instant, monotonic; the process's own if nil
 	MostKeys int                  // balances in use that are kept track of; 1,000,000 if 0
+	Forget   time.Duration        // how long a key is kept track of that nobody uses and every peer knows of; a minute if 0
 }
 
 const (
 	mostKeys = 1_000_000
-	idleFor  = time.Minute // a key that nobody used for so long, and every peer knows of, is forgotten
+	idleFor  = time.Minute
 )
 
 // account names one balance, and of a window one period of it.
@@ -54,7 +55,7 @@ type kept struct {
 type peer struct {
 	name  string
 	owed  map[account]bool // changed, and not on the way
-	since time.Duration    // when the oldest news that it has not acknowledged arose; 0 for none
+	since time.Duration    // while news is out: since when nothing was acknowledged; else 0
 	sent  int              // messages on the way
 	rtt   time.Duration    // of the last acknowledged message
 	early map[account]redisstore.Consumption
@@ -102,6 +103,9 @@ func NewExchange(books Books, s Settings) *Exchange {
 	}
 	if s.MostKeys <= 0 {
 		s.MostKeys = mostKeys
+	}
+	if s.Forget <= 0 {
+		s.Forget = idleFor
 	}
 	e := &Exchange{
 		books: books, settings: s, order: s.Peers,
@@ -197,7 +201,7 @@ func (e *Exchange) due(c *redisstore.Consumption, now time.Duration) {
 // forget drops balances that are idle and known to every peer.
 func (e *Exchange) forget(now time.Duration) {
 	for who, k := range e.known {
-		if now-k.used < idleFor || k.owing > 0 {
+		if now-k.used < e.settings.Forget || k.owing > 0 {
 			continue
 		}
 		owed := false
@@ -259,7 +263,6 @@ func (e *Exchange) debt(c *redisstore.Consumption) int64 {
 type Letter struct {
 	Peer  string
 	Taken []redisstore.Consumption
-	born  time.Duration // when the oldest of its news arose
 	left  time.Duration
 }
 
@@ -285,7 +288,6 @@ func (e *Exchange) Letter(name string) *Letter {
 		k.owing++
 		l.Taken = append(l.Taken, k.total)
 	}
-	l.born = p.since
 	p.sent++
 	return l
 }
@@ -310,11 +312,8 @@ func (e *Exchange) Done(l *Letter, acknowledged bool) {
 	}
 	e.stats.Told += int64(len(l.Taken))
 	p.rtt = now - l.left
-	switch {
-	case len(p.owed) == 0 && p.sent == 0:
+	if p.since = now; len(p.owed) == 0 && p.sent == 0 {
 		p.since = 0
-	case l.left > p.since: // what was due then has been said, or is in a later letter
-		p.since = l.left
 	}
 }
 

@@ -18,7 +18,7 @@ type Layer struct {
 	weir.Store
 	consumed func(*weir.Charge, *algo.Quota, *algo.View, int64) redisstore.Consumption
 	exchange *Exchange
-	scopes   atomic.Pointer[map[string]policy.Scope]
+	scopes   atomic.Pointer[map[string]policy.Sharing]
 }
 
 // Front returns store with a layer in front that tells e what is debited. Closing
@@ -31,7 +31,10 @@ func Front(store weir.Store, e *Exchange) *Layer {
 
 // Share says which spaces of balances belong to limits that regions share. It may
 // be called while the layer is used.
-func (l *Layer) Share(scopes map[string]policy.Scope) { l.scopes.Store(&scopes) }
+func (l *Layer) Share(scopes map[string]policy.Sharing) {
+	l.scopes.Store(&scopes)
+	l.exchange.shares.spaces(scopes)
+}
 
 // Apply implements weir.Store.
 func (l *Layer) Apply(ctx context.Context, bills []*weir.Bill) {
@@ -52,14 +55,14 @@ func (l *Layer) Apply(ctx context.Context, bills []*weir.Bill) {
 }
 
 // cut puts this region's share in place of a limit that is held in shares.
-func (l *Layer) cut(scopes map[string]policy.Scope, b *weir.Bill) {
+func (l *Layer) cut(scopes map[string]policy.Sharing, b *weir.Bill) {
 	if b.Verb > algo.Peek {
 		return
 	}
 	balances := b.Balances()
 	for i := range balances {
 		bal := &balances[i]
-		if scopes[bal.Charge.Space] != policy.ScopeShare {
+		if scopes[bal.Charge.Space].Scope != policy.ScopeShare {
 			continue
 		}
 		l.exchange.shares.asked(bal.Charge.Space, bal.Cost)
@@ -72,20 +75,20 @@ func (l *Layer) cut(scopes map[string]policy.Scope, b *weir.Bill) {
 }
 
 // note tells the exchange what a bill debited or gave back.
-func (l *Layer) note(scopes map[string]policy.Scope, b *weir.Bill) {
+func (l *Layer) note(scopes map[string]policy.Sharing, b *weir.Bill) {
 	switch b.Verb {
 	case algo.Take:
 		balances := b.Balances()
 		for i := range balances {
 			bal := &balances[i]
-			if bal.Debited && bal.Cost > 0 && scopes[bal.Charge.Space] == policy.ScopeGlobal {
+			if bal.Debited && bal.Cost > 0 && scopes[bal.Charge.Space].Scope == policy.ScopeGlobal {
 				l.exchange.add(l.consumed(bal.Charge, &bal.Quota, &bal.View, bal.Cost))
 			}
 		}
 	case algo.Refund, algo.Repay:
 		for i := range b.Charges {
 			c := &b.Charges[i]
-			if scopes[c.Space] != policy.ScopeGlobal || c.Limit.IsUnlimited() {
+			if scopes[c.Space].Scope != policy.ScopeGlobal || c.Limit.IsUnlimited() {
 				continue
 			}
 			q := c.Limit.Quota()

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -79,13 +81,13 @@ func serveRegion(text string) error {
 		}
 	}
 	service, err := regions.Start(regions.Options{
-		Region: s.Region, Peers: s.Peers, Interval: s.Interval, Lag: s.Lag, Store: store, URL: s.URL,
+		Region: s.Region, Peers: s.Peers, Interval: s.Interval, Lag: s.Lag, Forget: time.Second, Store: store, URL: s.URL,
 	})
 	if err != nil {
 		return err
 	}
 	front := regions.Front(store, service.Exchange)
-	front.Share(map[string]policy.Scope{space: s.Scope})
+	front.Share(map[string]policy.Sharing{space: {Scope: s.Scope, Refill: time.Second}})
 	limiter, err := weir.New(weir.Options{Store: front})
 	if err != nil {
 		return err
@@ -101,10 +103,27 @@ func serveRegion(text string) error {
 			return err
 		}
 	}
-	if err := service.Close(); err != nil {
+	if err := errors.Join(service.Close(), limiter.Close()); err != nil {
 		return err
 	}
-	return limiter.Close()
+	return leftOver()
+}
+
+// leftOver says which goroutines outlive a region that was closed.
+func leftOver() error {
+	late := time.NewTimer(10 * time.Second)
+	defer late.Stop()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for runtime.NumGoroutine() > 1 {
+		select {
+		case <-again.C:
+		case <-late.C:
+			all := make([]byte, 1<<16)
+			return fmt.Errorf("goroutines are left over:\n%s", all[:runtime.Stack(all, true)])
+		}
+	}
+	return nil
 }
 
 func carryOut(l *weir.Limiter, s *regions.Service, o order) (a answer) {

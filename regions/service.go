@@ -31,6 +31,9 @@ type Options struct {
 	// it; 250 ms if 0.
 	Lag time.Duration
 
+	// Forget is how long a key is kept track of that nobody uses; a minute if 0.
+	Forget time.Duration
+
 	Store *redisstore.Store  // this region's
 	URL   string             // where it is
 	Conn  redisconn.Settings // what the URLs cannot carry, for all of them
@@ -84,7 +87,7 @@ func Start(o Options) (*Service, error) {
 	if o.Lag <= 0 {
 		o.Lag = DefaultLag
 	}
-	settings := Settings{Region: o.Region, Interval: o.Interval, Lag: o.Lag}
+	settings := Settings{Region: o.Region, Interval: o.Interval, Lag: o.Lag, Forget: o.Forget}
 	for name := range o.Peers {
 		settings.Peers = append(settings.Peers, name)
 	}
@@ -298,7 +301,7 @@ func (s *Service) hear(ctx context.Context, fields map[string]string) error {
 		return &letterError{errors.New("the region " + fields["f"] + " has another key secret")}
 	}
 	if body, ok := fields["s"]; ok {
-		return s.heardShares(fields["f"], body)
+		return s.heardShares(ctx, fields["f"], body)
 	}
 	taken, err := decode([]byte(fields["b"]))
 	if err != nil {
