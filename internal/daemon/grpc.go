@@ -32,7 +32,7 @@ func (c *Config) openRLS(core *Core) error {
 		return &PolicyError{err}
 	}
 	core.RLS = service
-	return nil
+	return core.watchers.metrics.Register(service)
 }
 
 // storeTimeout is that of a store which is told none.

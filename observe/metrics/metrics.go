@@ -98,6 +98,10 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: m.registry})
 }
 
+// Register adds what another room counts under names of its own. The error is a
+// name that is taken.
+func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
+
 // Gatherer reads the metrics, for whoever shows them in another way.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 

@@ -97,3 +97,7 @@ func refused(file string) string {
 	}
 	return err.Error()
 }
+
+func requestTo(domain string) *rlsv3.RateLimitRequest {
+	return &rlsv3.RateLimitRequest{Domain: domain, Descriptors: described([]string{"k=v"})}
+}
