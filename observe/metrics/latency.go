@@ -13,7 +13,7 @@ import (
 
 // latency is the histogram that every decision goes through. That of the client
 // library takes 44 ns for an observation, which is a fifth of a decision in
-// memory; this one takes a tenth of that, since its buckets are fixed: the native
+// memory; this one takes a third of that, since its buckets are fixed: the native
 // ones of schema 3, eight to an octave, from 2^-24 s (60 ns) to 64 s. The classic
 // buckets end at powers of two, where native ones end as well, so both are the
 // same counts.
