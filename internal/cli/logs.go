@@ -93,9 +93,12 @@ func tellLines(w io.Writer, names []string, s *accesslog.Summary) error {
 	if more := s.Bad - int64(len(s.Examples)); more > 0 {
 		fmt.Fprintf(w, "weir: note: and %s that could not be read\n", plural(more, "more line", "more lines"))
 	}
-	if s.Late > 0 {
-		fmt.Fprintf(w, "weir: note: %s further back in time than lines are put in order; %s, and counted at the time that was reached\n",
+	switch {
+	case s.Misplaced > 0:
+		fmt.Fprintf(w, "weir: note: %s further out of order than lines are put in order; %s, and counted at the time that was reached\n",
 			plural(s.Late, "line stands", "lines stand"), plural(s.Misplaced, "came too late", "came too late"))
+	case s.Late > 0:
+		fmt.Fprintf(w, "weir: note: %s far out of order; all were put in order\n", plural(s.Late, "line stands", "lines stand"))
 	}
 	for _, err := range s.Broken {
 		fmt.Fprintln(w, "weir: error:", err)
