@@ -64,6 +64,8 @@ type figures struct {
 	PeriodMS         int64  `json:"period_ms"`
 	BytesPerCaller   int64  `json:"bytes_per_caller"`
 	RedisBytesCaller int64  `json:"redis_bytes_per_caller"`
+	Scope            string `json:"scope"`
+	Overshoot        int64  `json:"overshoot"` // over all regions, and once more for each partition
 }
 
 func newPolicyCheck() *cobra.Command {
@@ -144,6 +146,7 @@ func checkPolicy(name string, was *policyfile.File) (c checked, lines []string, 
 		c.Limits = append(c.Limits, figures{
 			Rule: l.Rule.Name, Limit: l.Limit.String(), MostInPeriod: l.Most, PeriodMS: l.Period.Milliseconds(),
 			BytesPerCaller: l.MemoryBytes, RedisBytesCaller: l.RedisBytes,
+			Scope: l.Rule.Scope.String(), Overshoot: l.Overshoot,
 		})
 		lines = append(lines, l.String())
 	}

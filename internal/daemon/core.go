@@ -20,6 +20,7 @@ import (
 	"github.com/weirhq/weir/internal/door/rls"
 	"github.com/weirhq/weir/layer"
 	"github.com/weirhq/weir/redisstore"
+	"github.com/weirhq/weir/regions"
 )
 
 // Core is one engine: what doors stand in front of. It is safe for concurrent
@@ -37,6 +38,8 @@ type Core struct {
 	layers        *layer.Stacked
 	heartbeats    *redisstore.Heartbeats // of a shared store, or nil
 	watch         *redisstore.Watch      // of a shared store, or nil
+	regions       *regions.Service       // or nil
+	front         weir.Store             // the store as the layers see it
 	bare          weir.Store             // the store itself, without layers
 	probe         *weir.Limiter          // asks it, unobserved
 	watchers      *watchers              // nil where nobody serves
@@ -78,25 +81,29 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	layers, err := layer.Stack(store, layer.Options{Overshoot: s.Overshoot})
+	service, front, err := openRegions(s, store, log)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
+	}
+	layers, err := layer.Stack(front, layer.Options{Overshoot: s.Overshoot})
+	if err != nil {
+		return nil, errors.Join(err, closeRegions(service), store.Close())
 	}
 	options := weir.Options{Store: layers}
 	if len(watchers) > 0 {
 		options.Observer = observers(watchers)
 	}
-	c := &Core{log: log, layers: layers, bare: store, store: store.Caps().Source, receiptSecret: receiptSecret(s.Secret, store), drills: drilling}
+	c := &Core{log: log, layers: layers, regions: service, front: front, bare: store, store: store.Caps().Source, receiptSecret: receiptSecret(s.Secret, store), drills: drilling}
 	if shared, ok := store.(*redisstore.Store); ok {
 		c.heartbeats = shared.Heartbeats()
 		options.Instances = c.heartbeats.Instances
 		c.watch = shared.Watch(func(n redisstore.Notice) { tellNotice(log, n) })
 	}
 	if c.Limiter, err = weir.New(options); err != nil {
-		return nil, errors.Join(err, c.endWatching(), layers.Close())
+		return nil, errors.Join(err, c.endWatching(), closeRegions(service), layers.Close())
 	}
 	if c.probe, err = weir.New(weir.Options{Store: store}); err != nil {
-		return nil, errors.Join(err, c.endWatching(), c.Limiter.Close())
+		return nil, errors.Join(err, c.endWatching(), closeRegions(service), c.Limiter.Close())
 	}
 	c.Gate = gate.New(c.Limiter, r.resolver, r.policy)
 	c.Gate.Observe(options.Observer)
@@ -149,7 +156,7 @@ func (c *Core) Close() error {
 	if c.drills != nil {
 		c.drills.injector.End()
 	}
-	return errors.Join(c.endWatching(), c.Limiter.Close(), c.callers.Close())
+	return errors.Join(c.endWatching(), closeRegions(c.regions), c.Limiter.Close(), c.callers.Close())
 }
 
 // endWatching ends what goes on beside the decisions.

@@ -167,6 +167,7 @@ func (w *watchers) look(c *Core, store weir.Store) {
 		s.Unknown, s.ClockOffset, s.Instances = store.Unknown, store.ClockOffset, c.heartbeats.Instances
 		s.Losses = func() metrics.Losses { return metrics.Losses(c.Losses()) }
 		s.Debts = c.Limiter.Debts
+		s.Regions = c.regionFigures()
 	case *weir.Memory:
 		s.Memory = func() metrics.Memory {
 			m := store.Stats()

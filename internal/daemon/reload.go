@@ -92,6 +92,7 @@ func fixed(was, is *policyfile.File) (names []string) {
 		{"decision_timeout", was.DecisionTimeout, is.DecisionTimeout},
 		{"max_overshoot", was.MaxOvershoot, is.MaxOvershoot},
 		{"listen", was.Listen, is.Listen},
+		{"regions", was.Regions, is.Regions},
 		{"events", was.Events, is.Events},
 		{"admin", was.Admin, is.Admin},
 	} {

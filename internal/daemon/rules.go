@@ -128,6 +128,7 @@ func unheeded(f *policyfile.File) (names []string) {
 // enforce puts r in force. Balances stay. The format follows the gate in a step
 // of its own: it decides nothing.
 func (c *Core) enforce(r *rules) {
+	c.shareRegions(r.policy)
 	c.Gate.Swap(r.resolver, r.policy)
 	c.format.Store(r.format)
 	c.identityHeaders.Store(&r.identity)

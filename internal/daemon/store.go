@@ -27,6 +27,8 @@ type StoreConfig struct {
 	Notify func(redisstore.Health)
 	// OnFlight is told of every call of a shared store, or nil.
 	OnFlight func(redisstore.Flight)
+	// Regions are those that share limits with this one; without peers there are none.
+	Regions policyfile.Regions
 	// Drills allows whoever has the admin door to make the store fail on purpose.
 	Drills  bool
 	through func(redisstore.Scripter) redisstore.Scripter
@@ -65,6 +67,7 @@ func (e *StoreError) Unwrap() error { return e.Err }
 // StoreOf returns what a policy file says of the store.
 func StoreOf(f *policyfile.File) (StoreConfig, error) {
 	c := StoreConfig{URL: f.Store.URL, Prefix: f.KeyPrefix, Timeout: f.DecisionTimeout}
+	c.Regions = f.Regions
 	c.Overshoot = f.MaxOvershoot.Of(1_000_000)
 	c.Conn = redisconn.Settings{Username: f.Store.Username, Connections: f.Store.Connections}
 	if f.KeySecretFile != "" {

@@ -66,6 +66,24 @@ var (
 		Help: "Units admitted without the store that were settled there afterwards, or dropped."}
 )
 
+// What is known of other regions.
+var (
+	regionsBehind = Definition{Name: "weir_regions_behind_keys", Kind: Gauge,
+		Help: "Keys in use here of which another region has not acknowledged the last change."}
+	regionsAway = Definition{Name: "weir_regions_cut_off", Kind: Gauge,
+		Help: "Regions that acknowledge nothing; what they take is guessed to be as much as here."}
+	regionsTold = Definition{Name: "weir_regions_changes_total", Kind: Counter, Labels: []string{"way"},
+		Help: "Changed keys told to other regions and heard from them."}
+	regionsBytes = Definition{Name: "weir_regions_sent_bytes_total", Kind: Counter,
+		Help: "Bytes sent to other regions, without what the protocol adds."}
+	regionsGuessed = Definition{Name: "weir_regions_guessed_units_total", Kind: Counter,
+		Help: "Units debited for regions that were cut off."}
+	regionsTrip = Definition{Name: "weir_regions_trip_seconds", Kind: Gauge,
+		Help: "Time from sending to the region that answers last to its acknowledgement."}
+	regionsBound = Definition{Name: "weir_regions_overshoot_bound", Kind: Gauge, Labels: []string{"rule"},
+		Help: "The most that all regions admit beyond a rule's limit for one key, and once more for each partition."}
+)
+
 // What is known of layers and memory.
 var (
 	denyHits = Definition{Name: "weir_deny_cache_hits_total", Kind: Counter,
@@ -108,6 +126,6 @@ var (
 var Definitions = []Definition{
 	decisions, duration, shadows, tries, failOpen,
 	storeErrors, storeDuration, batchBills, queued, breakerOpen, unknown, clockOffset, instances,
-	losses, debtOwed, debtEnded, denyHits, leaseUnits, leaseOut, leasePeak, memoryKeys, memoryBytes, memoryEvicted, clockSteps,
+	losses, debtOwed, debtEnded, regionsBehind, regionsAway, regionsTold, regionsBytes, regionsGuessed, regionsTrip, regionsBound, denyHits, leaseUnits, leaseOut, leasePeak, memoryKeys, memoryBytes, memoryEvicted, clockSteps,
 	reloadOK, reloadTime, configInfo, eventsWritten, eventsDropped, logsSuppressed, buildInfo,
 }

@@ -16,6 +16,8 @@ type Sources struct {
 	Losses      func() Losses
 	Debts       func() (owed, settled, dropped int64)
 
+	Regions func() Regions // nil where there is one
+
 	DenyHits func() int64
 	Leases   func() Leases
 	Memory   func() Memory
@@ -25,6 +27,14 @@ type Sources struct {
 
 // Losses are counters that the store lost.
 type Losses struct{ Flushed, RolledBack, Evicted, Replaced int64 }
+
+// Regions is what was exchanged with other regions.
+type Regions struct {
+	Behind, CutOff              int
+	Told, Heard, Bytes, Guessed int64
+	Trip                        time.Duration
+	Bounds                      map[string]int64 // by rule
+}
 
 // Leases are units.
 type Leases struct{ Borrowed, Spent, Returned, Out, Peak int64 }
@@ -71,6 +81,7 @@ func describe() map[string]*prometheus.Desc {
 
 var read = []Definition{
 	failOpen, breakerOpen, unknown, clockOffset, instances, losses, debtOwed, debtEnded, denyHits, leaseUnits, leaseOut, leasePeak,
+	regionsBehind, regionsAway, regionsTold, regionsBytes, regionsGuessed, regionsTrip, regionsBound,
 	memoryKeys, memoryBytes, memoryEvicted, clockSteps, reloadOK, reloadTime, configInfo, eventsWritten, eventsDropped, logsSuppressed,
 }
 
@@ -119,6 +130,19 @@ func (s scraped) Collect(to chan<- prometheus.Metric) {
 	give(debtOwed, float64(owed))
 	give(debtEnded, float64(settled), "settled")
 	give(debtEnded, float64(dropped), "dropped")
+	if src.Regions != nil {
+		r := src.Regions()
+		give(regionsBehind, float64(r.Behind))
+		give(regionsAway, float64(r.CutOff))
+		give(regionsTold, float64(r.Told), "told")
+		give(regionsTold, float64(r.Heard), "heard")
+		give(regionsBytes, float64(r.Bytes))
+		give(regionsGuessed, float64(r.Guessed))
+		give(regionsTrip, r.Trip.Seconds())
+		for rule, bound := range r.Bounds {
+			give(regionsBound, float64(bound), rule)
+		}
+	}
 	give(denyHits, count(src.DenyHits))
 	var leases Leases
 	if src.Leases != nil {

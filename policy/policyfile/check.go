@@ -40,6 +40,14 @@ func (f *File) Check() []Finding {
 	if f.Store.URL == "memory" && f.MaxOvershoot > 0 {
 		add("max_overshoot", "max_overshoot does nothing with store: memory, where no decision makes a trip")
 	}
+	if f.Store.URL == "memory" && f.Regions.Name != "" {
+		add("regions", "regions do nothing with store: memory, which no other region can reach")
+	}
+	for i, rule := range f.Policy.Rules() {
+		if rule.Scope == policy.ScopeShare && rule.Limit.Units() < int64(1+len(f.Regions.Peers)) && rule.Limit.Units() > 0 && !rule.Limit.IsUnlimited() {
+			add(fmt.Sprintf("limits[%d].scope", i), "%s is less than a unit for each of %d regions, so some hold nothing of it", rule.Limit, 1+len(f.Regions.Peers))
+		}
+	}
 	if f.Store.URL == "memory" && f.Events.RedisStream != "" {
 		add("events", "events go to a stream in Redis, and the store is memory; write file: instead, or name a store in Redis")
 	}

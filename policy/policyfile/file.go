@@ -30,6 +30,7 @@ type File struct {
 	DecisionTimeout time.Duration
 	MaxOvershoot    Percent // of a limit; 0 for no leases
 	Events          Events
+	Regions         Regions
 
 	// Policy is exempt, ambiguous_path and limits.
 	Policy *policy.Policy

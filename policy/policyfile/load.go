@@ -82,6 +82,7 @@ func (r *reader) compile(f *File) {
 	}
 	f.Policy = p
 	r.checkAnnounced(f)
+	r.checkRegions(f)
 	r.checkTests(f)
 	config := identity.Config{
 		ClientIP: f.ClientIP, Tenants: f.Tenants,

@@ -59,6 +59,7 @@ func (r *reader) rule(n *node, path string) policy.Rule {
 		{"cost", func(n *node, path string) { r.cost(n, path, &rule.Cost) }},
 		{"on_missing", func(n *node, path string) { missing = r.word(n, path, "ip", "skip", "deny") }},
 		{"on_store_failure", func(n *node, path string) { failure = r.word(n, path, "local", "share", "open", "closed") }},
+		{"scope", func(n *node, path string) { rule.Scope = r.scope(n, path) }},
 		{"mode", func(n *node, path string) { mode = r.word(n, path, "enforce", "shadow") }},
 		{"expose", func(n *node, path string) {
 			if shown, ok := r.truth(n, path); ok && shown {

@@ -44,6 +44,7 @@ func (r *reader) fields(f *File) []field {
 		{"retry_jitter", r.percentTo(&f.RetryJitter, 100_00)},
 		{"decision_timeout", r.durationTo(&f.DecisionTimeout, time.Millisecond, 10*time.Second)},
 		{"max_overshoot", r.percentTo(&f.MaxOvershoot, 100_00)},
+		{"regions", func(n *node, path string) { r.regions(n, path, f) }},
 		{"events", func(n *node, path string) { r.events(n, path, &f.Events) }},
 		{"denied", func(n *node, path string) { r.denied(n, path, &f.Denied) }},
 		{"ambiguous_path", func(n *node, path string) {

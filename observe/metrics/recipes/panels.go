@@ -142,6 +142,14 @@ func composed() []panel {
 		{"What was lost, what is owed", "short", "Times the store lost its data, and units admitted without it that are still to be debited.", "timeseries", []query{
 			{"sum (increase(" + name("store_losses_total") + every + "))", "losses"}, {"sum (" + name("debt_units") + ")", "owed"}, {rate("debt_units_total", "", "outcome"), "{{outcome}}/s"},
 		}},
+		{"Other regions", "short", "Keys a region has not heard of, regions cut off, units guessed for them; the most beyond a limit.", "timeseries", []query{
+			{name("regions_behind_keys"), "behind: {{instance}}"}, {name("regions_cut_off"), "cut off: {{instance}}"},
+			{rate("regions_guessed_units_total", "", ""), "guessed/s"}, {"max by (rule) (" + name("regions_overshoot_bound") + ")", "bound: {{rule}}"},
+		}},
+		{"Between regions", "short", "", "timeseries", []query{
+			{rate("regions_changes_total", "", "way"), "{{way}}/s"}, {rate("regions_sent_bytes_total", "", ""), "bytes/s"},
+			{"max (" + name("regions_trip_seconds") + ")", "trip"},
+		}},
 		{"Events", "reqps", "", "timeseries", []query{{rate("events_written_total", "", ""), "written"}, {rate("events_dropped_total", "", ""), "lost"}}},
 		{"Policy", "short", "The version in force, by instance.", "table", []query{{name("config_info"), "{{version}}"}}},
 		{"Last reload", "short", "0: a changed file is wrong.", "stat", []query{{"min (" + name("config_last_reload_successful") + ")", "right"}}},
