@@ -10,7 +10,7 @@ import (
 )
 
 // Crowd opens 10,000 connections that say nothing and 1,000 that send partial a
-// byte at a time and never its end (a tenth of both in CI), and meanwhile asks
+// byte at a time and never its end (a twentieth of both in CI), and meanwhile asks
 // again and again. It fails if one ask fails, and says how long they took before
 // and with the crowd: on a busy machine no bound on that would hold.
 func Crowd(t *testing.T, s *Server, partial string, ask func() error) {

@@ -36,12 +36,12 @@ func Rounds() int {
 // Long reports whether this is make doors.
 func Long() bool { return os.Getenv("WEIR_DOOR_ROUNDS") != "" }
 
-// Scale returns how many calls a round has: n, and a tenth in CI.
+// Scale returns how many calls a round has: n, and a twentieth in CI.
 func Scale(n int) int {
 	if Long() {
 		return n
 	}
-	return n / 10
+	return n / 20
 }
 
 // Server is a process that serves.
