@@ -38,9 +38,6 @@ func newRules(f *policyfile.File, who *callers, log *slog.Logger) (*rules, error
 		if f.APIKeys.Redis && who.lookups == nil {
 			log.Warn("api_keys.redis needs a store in Redis; only the keys of the policy file are known", "file", f.Name)
 		}
-		for _, setting := range unheeded(f) {
-			log.Warn("this build does not heed a setting of the policy file", "file", f.Name, "setting", setting)
-		}
 	}
 	config.ClientIP.OnDistrust = func(d identity.Distrust) {
 		log.Warn("a forwarding header from a peer that is not trusted is ignored; name the peer in client_ip.trusted_proxies if it is yours",
@@ -108,21 +105,6 @@ func shapeOf(f *policyfile.File) headers.Options {
 		o.Denied = &headers.Body{Status: f.Denied.Status, ContentType: f.Denied.ContentType, Content: f.Denied.Body}
 	}
 	return o
-}
-
-// unheeded names the settings of f for which no room has been built yet. A
-// setting that is read and does nothing must say so.
-func unheeded(f *policyfile.File) (names []string) {
-	for _, s := range []struct {
-		name string
-		set  bool
-	}{
-	} {
-		if s.set {
-			names = append(names, s.name)
-		}
-	}
-	return names
 }
 
 // enforce puts r in force. Balances stay. The format follows the gate in a step
