@@ -315,11 +315,9 @@ func (s *shard) unblockFirst() {
 // A bucket packs into 191 bits: the bounds of algo keep the instant it is idle
 // at below 2^52 µs (the year 2112), the time to it below 2^49, and units and
 // phase, which is less than the units per period, below 2^30.
-
 //
 // Both ways go word by word and in place: a struct that is copied whole right
 // after its fields were written makes the processor wait for the writes.
-
 func (w *words) putBucket(b *algo.Bucket) { w.putUsual(b.Full, b.Phase, b.Charged, b.N, b.Cap) }
 
 func (w *words) putUsual(full, phase, charged, n, capacity int64) {

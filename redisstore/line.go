@@ -25,8 +25,8 @@ type line struct {
 	queue   *batch.Queue[*request]
 	flights chan *flight // idle buffers, one per sender
 	breaker breaker
-	paced   pace
-	asking  sync.WaitGroup // how fast the server is
+	paced   pace           // how fast the server is
+	asking  sync.WaitGroup // it about that
 	offset  atomic.Int64   // its clock minus ours in µs, at least; 0 until known
 }
 
