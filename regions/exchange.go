@@ -89,6 +89,7 @@ type Stats struct {
 	Failed    int64 // messages that were not acknowledged
 	Forgotten int64 // debits that were not told because too many keys are in use
 	Guessed   int64 // units debited for regions that are cut off
+	Pending   int   // balances debited since the last Collect
 	Keys      int   // balances in use
 	Owed      int   // of those, that some peer has not heard of
 	CutOff    int   // peers that are cut off
@@ -382,7 +383,7 @@ func (e *Exchange) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.stats
-	s.Keys = len(e.known)
+	s.Keys, s.Pending = len(e.known), len(e.pending)
 	owed := map[account]bool{}
 	for _, p := range e.peers {
 		for who := range p.owed {
