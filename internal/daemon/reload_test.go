@@ -12,7 +12,8 @@ import (
 // TestReloadHeedsOrTells: a setting that a running daemon does not change is
 // told. A setting that is new in the file must be placed here.
 func TestReloadHeedsOrTells(t *testing.T) {
-	heeded := []string{"Name", "Version", "ClientIP", "APIKeys", "Tenants", "User", "Headers", "RetryJitter", "Denied", "Policy"}
+	heeded := []string{"Name", "Version", "ClientIP", "APIKeys", "Tenants", "User", "Headers", "RetryJitter", "Denied", "Policy",
+		"Tests"} // for policy test, which no daemon runs
 	changed := map[string]func(*policyfile.File){
 		"Store":           func(f *policyfile.File) { f.Store.Connections++ },
 		"KeyPrefix":       func(f *policyfile.File) { f.KeyPrefix = "other" },
@@ -21,6 +22,7 @@ func TestReloadHeedsOrTells(t *testing.T) {
 		"MaxOvershoot":    func(f *policyfile.File) { f.MaxOvershoot++ },
 		"Listen":          func(f *policyfile.File) { f.Listen.HTTP.Auth = "none" },
 		"Admin":           func(f *policyfile.File) { f.Admin.OpenMetrics = true },
+		"Regions":         func(f *policyfile.File) { f.Regions.Name = "other" },
 		"Events":          func(f *policyfile.File) { f.Events.Admitted++ },
 	}
 	for field := range reflect.TypeFor[policyfile.File]().Fields() {
