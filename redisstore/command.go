@@ -51,6 +51,9 @@ func (s *Store) ask(ctx context.Context, c *weir.Charge, args ...string) (rest r
 	}
 	key := s.keys.balance(c)
 	keys := []string{key, beside(key, 'g'), beside(key, 'o')}
+	if args[0] == "repay" {
+		keys = append(keys, beside(key, 'd'))
+	}
 	reply, err := s.run(ctx, commandText, keys, args)
 	for err != nil {
 		text, ok := refusal(err)

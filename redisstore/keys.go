@@ -83,8 +83,8 @@ func (k *keyer) balance(c *weir.Charge) string {
 }
 
 // beside returns the key of what is kept beside a balance: the same with a kind
-// of its own: g for its ledger of refunds, o for its loans, c and r for what regions
-// tell each other.
+// of its own: g for its ledger of refunds, o for its loans, d for the ids of debts
+// that were debited, c and r for what regions tell each other.
 func beside(balance string, kind byte) string {
 	head, rest, _ := strings.Cut(balance, "}:") // the prefix holds no brace
 	return head + "}:" + string(kind) + rest

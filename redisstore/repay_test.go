@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,5 +105,63 @@ func TestAnOutageIsPaidFor(t *testing.T) {
 		if got := h.remaining(want.limit, "k"); got != want.left {
 			t.Errorf("%s: %d left, want %d", want.limit, got, want.left)
 		}
+	}
+}
+
+// A reset and a step of the clock leave ids known: a debt whose outcome nobody
+// knows is sent again after either, and is debited once.
+func TestIDsOutliveResetsAndSteps(t *testing.T) {
+	h := openClocked(t, testredis.Start(t))
+	for i, limit := range everyAlgorithm {
+		key := fmt.Sprint("k", i)
+		h.repay(1, limit, key, 3)
+		if err := h.Reset(context.Background(), weir.Charge{Key: key, Limit: limit}); err != nil {
+			t.Fatal(err)
+		}
+		h.repay(1, limit, key, 3)
+		if got := h.remaining(limit, key); got != 10 {
+			t.Errorf("%s: %d left of 10 after a reset", limit, got)
+		}
+		h.repay(2, limit, key, 3)
+		h.now -= (3 * time.Hour).Microseconds()
+		h.allow(key, limit) // meets the step
+		before := h.remaining(limit, key)
+		h.repay(2, limit, key, 3)
+		if got := h.remaining(limit, key); got != before {
+			t.Errorf("%s: %d left after a step of the clock, want %d", limit, got, before)
+		}
+	}
+}
+
+// However many debts were debited, and however many ids are known, refunds go on,
+// and what is remembered stays small.
+func TestDebtsLeaveRoomForRefunds(t *testing.T) {
+	h := openClocked(t, testredis.Start(t))
+	limit := weir.Per(1_000_000, 24*time.Hour)
+	const most = 4096
+	for id := range uint64(1100) {
+		h.repay(id+1, limit, "k", 1)
+	}
+	taken := &weir.Bill{Charges: []weir.Charge{{Key: "k", Limit: limit, Cost: 7}}}
+	if h.decide(taken); h.refund(taken) != 7 {
+		t.Errorf("%d of 7 came back", taken.Charges[0].Receipt.Refunded)
+	}
+	known := h.keys(":d")
+	if len(known) != 1 {
+		t.Fatalf("%d keys of ids", len(known))
+	}
+	h.do("APPEND", known[0], strings.Repeat("\xff", 8*(most-1100)))
+	h.repay(2000, limit, "k", 1) // makes it forget the first
+	before := h.remaining(limit, "k")
+	h.repay(2, limit, "k", 1)
+	h.repay(2000, limit, "k", 1)
+	if got := h.remaining(limit, "k"); got != before {
+		t.Errorf("%d left, want %d", got, before)
+	}
+	if size := h.do("STRLEN", known[0]); size != fmt.Sprint(8*most) {
+		t.Errorf("the ids have %s bytes", size)
+	}
+	if life := h.do("PTTL", known[0]); life < "3500000" || len(life) != 7 {
+		t.Errorf("the ids live %s ms", life)
 	}
 }

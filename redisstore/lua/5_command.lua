@@ -1,6 +1,7 @@
 -- What is done to one balance and is rare: reset and block here, debts in
--- 6_repay.lua, lending in 6_loans.lua, refund and return in 7_refund.lua. KEYS[1] is the balance, KEYS[3] what is
--- lent out of it, KEYS[2] its ledger: what was refunded on it, so that each
+-- 6_repay.lua, lending in 6_loans.lua, refund and return in 7_refund.lua. KEYS[1]
+-- is the balance, KEYS[3] what is lent out of it, KEYS[4], for repay alone, the ids
+-- of debts, KEYS[2] its ledger: what was refunded on it, so that each
 -- receipt is good once, later refunds know how far earlier ones pulled a bucket
 -- forward, and receipts from before a reset are void (package weir argues it
 -- where the memory store does the same). A ledger outlives its balance:
