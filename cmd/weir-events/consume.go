@@ -56,7 +56,7 @@ const (
 )
 
 type consume struct {
-	store, key, group, name, to, prefix string
+	store, key, group, name, to string
 	claimAfter                          time.Duration
 	once                                bool
 	log                                 *slog.Logger

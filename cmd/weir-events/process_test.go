@@ -229,6 +229,7 @@ func inTarget(t *testing.T, name string) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer rows.Close()
 	for rows.Next() {
 		var id string
 		if err := rows.Scan(&id); err != nil {
@@ -236,7 +237,7 @@ func inTarget(t *testing.T, name string) map[string]int {
 		}
 		ids[id]++
 	}
-	if err := errors.Join(rows.Err(), rows.Close(), to.close()); err != nil {
+	if err := errors.Join(rows.Err(), to.close()); err != nil {
 		t.Fatal(err)
 	}
 	return ids

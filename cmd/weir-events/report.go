@@ -159,41 +159,42 @@ func tallyLines(path string, since int64) (*tally, error) {
 }
 
 // tally has the database sum up.
-func (s *sqlTarget) tally(ctx context.Context, since int64) (*tally, error) {
-	t := newTally()
-	each := func(query string, row func(scan func(...any) error) error) error {
-		rows, err := s.db.QueryContext(ctx, query, since)
+func (t *sqlTarget) tally(ctx context.Context, since int64) (*tally, error) {
+	sums := newTally()
+	each := func(query string, row func(scan func(...any) error) error) (err error) {
+		rows, err := t.db.QueryContext(ctx, query, since)
 		if err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
 		for rows.Next() {
 			if err := row(rows.Scan); err != nil {
-				return errors.Join(err, rows.Close())
+				return err
 			}
 		}
-		return errors.Join(rows.Err(), rows.Close())
+		return rows.Err()
 	}
 	var name string
 	var weight float64
-	return t, errors.Join(
+	return sums, errors.Join(
 		each(`SELECT min(ts_ms), max(ts_ms) FROM weir_events WHERE ts_ms >= $1 HAVING count(*) > 0`, func(scan func(...any) error) error {
-			return scan(&t.first, &t.last)
+			return scan(&sums.first, &sums.last)
 		}),
 		each(`SELECT rule, allowed, sum(weight) FROM weir_events WHERE ts_ms >= $1 GROUP BY rule, allowed`, func(scan func(...any) error) error {
 			var allowed bool
 			err := scan(&name, &allowed, &weight)
-			t.rule(name, allowed, weight)
+			sums.rule(name, allowed, weight)
 			return err
 		}),
 		each(`SELECT key_hash, sum(weight) FROM weir_events WHERE ts_ms >= $1 AND NOT allowed GROUP BY key_hash ORDER BY 2 DESC LIMIT 1000`, func(scan func(...any) error) error {
 			err := scan(&name, &weight)
-			t.callers[name] = weight
+			sums.callers[name] = weight
 			return err
 		}),
 		each(`SELECT ts_ms / 3600000, rule, sum(weight) FROM weir_events WHERE ts_ms >= $1 AND NOT allowed GROUP BY 1, 2`, func(scan func(...any) error) error {
 			var h hour
 			err := scan(&h.begin, &h.rule, &weight)
-			t.hours[h] = weight
+			sums.hours[h] = weight
 			return err
 		}),
 	)

@@ -207,16 +207,13 @@ other --rls flags are what that server takes from its environment.`,
 			if err := r.config(cmd.Flags(), l, &c); err != nil {
 				return err
 			}
-			if len(c.Doors) == 0 {
-				return misuse("", "every door is off: there is nothing to serve")
-			}
 			if management.Address != "" && management.Address != daemon.Off {
 				c.Doors = append(c.Doors, daemon.Admin(management))
 			}
-			c.Store.Drills = drills
 			if len(c.Doors) == 0 {
 				return misuse("", "every door is off: there is nothing to serve")
 			}
+			c.Store.Drills = drills
 			return e.run(cmd.Context(), c)
 		},
 	}
