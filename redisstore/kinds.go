@@ -88,6 +88,15 @@ var kinds = []kind{
 		after: "the probe succeeds"},
 }
 
+// Kinds returns every Kind that a weir.StoreError of this store may have.
+func Kinds() []string {
+	names := make([]string, len(kinds))
+	for i := range kinds {
+		names[i] = kinds[i].name
+	}
+	return names
+}
+
 // kindOf and kindOfWord find a kind by its name and by the word of a reply.
 var kindOf, kindOfWord = indexKinds()
 

@@ -5,7 +5,7 @@ import "github.com/weirhq/weir"
 // Labels are bounded: each has one of the words below, or the name of one of at
 // most 1,000 rules. Nothing that a caller chooses is a label.
 //
-// A rule has at most outcomes × sources × doors = 448 decision series; those
+// A rule has at most outcomes × sources × doors = 504 decision series; those
 // that are to be expected exist from the start, at 0.
 
 // maxRules is how many rules are told apart. Those beyond are otherRule.
@@ -48,7 +48,7 @@ func source(s string) int {
 	return len(sources) - 1
 }
 
-var doors = [...]string{"http", "auth", "proxy", "httplimit", "grpc", "resp", "go", "other"}
+var doors = [...]string{"http", "auth", "proxy", "httplimit", "grpclimit", "grpc", "resp", "go", "other"}
 
 func door(s string) int {
 	for i, word := range doors {
@@ -59,10 +59,12 @@ func door(s string) int {
 	return len(doors) - 1
 }
 
-// errorKinds are those of weir.StoreError.
+// errorKinds are those of weir.StoreError: what redisstore tells, held to its table
+// by a test.
 var errorKinds = [...]string{
-	"unreachable", "timeout", "overloaded", "stale", "readonly", "noperm", "oom", "loading", "busy", "clusterdown",
-	"masterdown", "noreplicas", "misconf", "wrong_type", "bad_state", "certificate", "unsupported", "canceled", "secret", "other",
+	"unreachable", "tls", "timeout", "overloaded", "stale", "canceled", "readonly", "noreplicas", "misconf", "oom", "noperm",
+	"loading", "masterdown", "clusterdown", "busy", "noscript", "calendar", "wrong_type", "bad_state", "secret", "unsupported",
+	"other",
 }
 
 func errorKind(s string) string {
