@@ -1,6 +1,6 @@
 # Every target is one command that can be read here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help test lint fuzz soak flood bench race mainjob verify faults linear soak-faults swaps crowd gateways caddy page demo cover cold-build docs docs-failure algorithms kills recipes clean replay-bench replay-memory
+.PHONY: help test lint fuzz soak flood bench race mainjob verify faults linear soak-faults swaps crowd gateways caddy page demo cover cold-build docs docs-failure algorithms regions regions-docs kills recipes clean replay-bench replay-memory
 
 FUZZTIME ?= 10m# CPU minutes for each fuzz target: one worker runs at a time
 HISTORIES ?= 1000000
@@ -90,6 +90,12 @@ docs-failure: ## docs/failure.md's table of faults, from the code's own
 
 docs: ## links, dependencies, snippets and the map against the tree
 	go test -count 1 -run 'TestDocs|TestRules|Example' .
+
+regions: ## three regions on three redis-servers, 120 ms apart, with loss, parted for 30 s, against the bound
+	WEIR_REGIONS_LONG=1 go test -count 1 -timeout 20m -v ./regions
+
+regions-docs: ## docs/regions.md and its pictures anew, from the engine as it is
+	go test -count 1 -run TestDocumentIsCurrent ./sim/regional -update
 
 algorithms: ## docs/algorithms.md and its pictures anew, from the engine as it is
 	go test -count 1 -run TestDocumentIsCurrent ./sim -update

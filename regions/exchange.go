@@ -48,7 +48,7 @@ func accountOf(c *redisstore.Consumption) account { return account{c.Balance, c.
 type kept struct {
 	total redisstore.Consumption // since the last Tell
 	used  time.Duration
-	owing int // peers that have not acknowledged the total
+	owing int // times it is owed to a peer or on its way there
 }
 
 // peer is another region, as this instance sees it.
@@ -74,6 +74,8 @@ type Exchange struct {
 	known   map[account]*kept
 	peers   map[string]*peer
 	order   []string
+	owed    int           // of known, those with owing
+	swept   time.Duration // when idle ones were last looked for
 	stats   Stats
 
 	telling sync.Mutex // one Collect at a time
@@ -192,24 +194,32 @@ func (e *Exchange) due(c *redisstore.Consumption, now time.Duration) {
 	}
 	k.total, k.used = *c, now
 	for _, p := range e.peers {
-		p.owed[who] = true
+		e.owe(p, who, k)
 		if p.since == 0 {
 			p.since = now
 		}
 	}
 }
 
-// forget drops balances that are idle and known to every peer.
+// owe makes a balance due to a peer, unless it is already.
+func (e *Exchange) owe(p *peer, who account, k *kept) {
+	if p.owed[who] {
+		return
+	}
+	p.owed[who] = true
+	if k.owing++; k.owing == 1 {
+		e.owed++
+	}
+}
+
+// forget drops balances that are idle and known to every peer, now and then.
 func (e *Exchange) forget(now time.Duration) {
+	if now-e.swept < e.settings.Forget/2 {
+		return
+	}
+	e.swept = now
 	for who, k := range e.known {
-		if now-k.used < e.settings.Forget || k.owing > 0 {
-			continue
-		}
-		owed := false
-		for _, p := range e.peers {
-			owed = owed || p.owed[who]
-		}
-		if !owed {
+		if k.owing == 0 && now-k.used >= e.settings.Forget {
 			delete(e.known, who)
 		}
 	}
@@ -285,9 +295,7 @@ func (e *Exchange) Letter(name string) *Letter {
 			break
 		}
 		delete(p.owed, who)
-		k := e.known[who]
-		k.owing++
-		l.Taken = append(l.Taken, k.total)
+		l.Taken = append(l.Taken, e.known[who].total)
 	}
 	p.sent++
 	return l
@@ -301,9 +309,12 @@ func (e *Exchange) Done(l *Letter, acknowledged bool) {
 	p.sent--
 	for i := range l.Taken {
 		who := accountOf(&l.Taken[i])
-		e.known[who].owing--
+		k := e.known[who]
 		if !acknowledged {
-			p.owed[who] = true
+			e.owe(p, who, k)
+		}
+		if k.owing--; k.owing == 0 {
+			e.owed--
 		}
 	}
 	now := e.settings.Now()
@@ -384,18 +395,9 @@ func (e *Exchange) Stats() Stats {
 	defer e.mu.Unlock()
 	s := e.stats
 	s.Keys, s.Pending = len(e.known), len(e.pending)
-	owed := map[account]bool{}
 	for _, p := range e.peers {
-		for who := range p.owed {
-			owed[who] = true
-		}
 		s.Slowest = max(s.Slowest, p.rtt)
 	}
-	for who, k := range e.known {
-		if k.owing > 0 {
-			owed[who] = true
-		}
-	}
-	s.Owed, s.CutOff = len(owed), len(e.away(e.settings.Now()))
+	s.Owed, s.CutOff = e.owed, len(e.away(e.settings.Now()))
 	return s
 }

@@ -16,8 +16,9 @@ import (
 func newSim() *cobra.Command {
 	var preset, limit, picture string
 	var asJSON bool
+	var across regionFlags
 	cmd := &cobra.Command{
-		Use:   "sim [--preset P] [--limit L] [--svg FILE]",
+		Use:   "sim [--preset P | --regions N] [--limit L] [--svg FILE]",
 		Short: "See what each algorithm does with a given traffic",
 		Long: `See what each algorithm does with a given traffic. The real engine decides, on
 a virtual clock; nothing is kept anywhere. The limit's amount, period and burst
@@ -25,9 +26,13 @@ count: every algorithm is shown, whichever it names.
 
 ` + presetList(),
 		Example: `  weir sim
-  weir sim --preset edge --limit "100/min burst=20" --svg edge.svg`,
+  weir sim --preset edge --limit "100/min burst=20" --svg edge.svg
+  weir sim --regions 3 --lag 120ms --partition 30s`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("regions") {
+				return across.run(cmd, limit, asJSON)
+			}
 			p := sim.Find(preset)
 			if p == nil {
 				return misuse("the presets are "+strings.Join(presetNames(), ", "), "there is no preset %q", preset)
@@ -58,6 +63,7 @@ count: every algorithm is shown, whichever it names.
 	f.StringVar(&preset, "preset", "burst", "the traffic: "+strings.Join(presetNames(), ", "))
 	f.StringVar(&limit, "limit", "", "the limit, such as \"100/min burst=20\"; the preset's own if empty")
 	f.StringVar(&picture, "svg", "", "draw it into a file as well")
+	across.bind(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

@@ -23,6 +23,9 @@ type Options struct {
 	Partition time.Duration // in the middle, every region from every other; 0 for none
 	Limit     weir.Limit    // a token bucket; 100/s if zero
 	Length    time.Duration // of the traffic; 30 s and the partition if 0
+
+	blind bool // planted: no partition is noticed
+	deaf  bool // planted: nothing is heard
 }
 
 // Report is what came of it.
@@ -141,7 +144,6 @@ type site struct {
 	due      float64 // arrivals that are due, in whole ones and a part
 }
 
-// close closes what was opened.
 func closeAll(sites []*site) {
 	for _, s := range sites {
 		_ = s.limiter.Close() // a store in memory: nothing can fail
@@ -158,6 +160,9 @@ func open(o Options, scope policy.Scope, clock *sim.Clock, now func() time.Durat
 			return sites, err
 		}
 		settings := regions.Settings{Region: s.name, Interval: o.Interval, Lag: o.Lag, Now: now}
+		if o.blind {
+			settings.Lag = time.Hour
+		}
 		for j := range o.Regions {
 			if j != i {
 				settings.Peers = append(settings.Peers, name(j))

@@ -31,7 +31,7 @@ func run(ctx context.Context, o Options, scope policy.Scope) (Row, error) {
 		warm = 5 * time.Second
 	}
 	beyond := level{limit: o.Limit}
-	last := warm
+	last, known := warm, time.Duration(-1)
 	w.cutFrom, w.cutTo = warm+(o.Length-o.Partition)/2, warm+(o.Length+o.Partition)/2
 	for at := time.Duration(0); ; at += tick {
 		if ctx.Err() != nil {
@@ -56,8 +56,14 @@ func run(ctx context.Context, o Options, scope policy.Scope) (Row, error) {
 		if err := w.exchange(ctx, at); err != nil {
 			return row, err
 		}
-		if at >= warm+o.Length && w.quiet() {
-			row.ConvergedMS = (at - last).Milliseconds()
+		switch {
+		case !w.quiet():
+			known = -1
+		case known < 0:
+			known = at
+		}
+		if at >= warm+o.Length && known >= last {
+			row.ConvergedMS = (known - last).Milliseconds()
 			break
 		}
 		if at > warm+o.Length+limit {
@@ -65,7 +71,7 @@ func run(ctx context.Context, o Options, scope policy.Scope) (Row, error) {
 			break
 		}
 	}
-	if scope == policy.ScopeRegion {
+	if scope != policy.ScopeGlobal {
 		row.ConvergedMS = 0 // there is nothing to know
 	}
 	row.Overshoot = max(0, beyond.most)
@@ -149,6 +155,9 @@ func (w *world) exchange(ctx context.Context, at time.Duration) error {
 			w.lose(m, at)
 		case m.letter == nil:
 			m.to.said[m.from.name], m.to.saidAt[m.from.name] = m.said, at
+		case w.o.deaf:
+			m.back, m.due = true, at+w.o.Lag
+			w.way = append(w.way, m)
 		default:
 			if err := m.to.exchange.Hear(ctx, m.from.name, m.letter.Taken); err != nil {
 				return err
