@@ -213,7 +213,6 @@ func (c *Cache) keep(b *weir.Bill, from time.Duration, era uint64) {
 		}
 	}
 	p := c.print(b)
-	e := entry{print: p, from: from, until: from + life, binding: b.Binding, each: append([]weir.Decision(nil), b.Each...), era: era}
 	s, set := c.place(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +225,9 @@ func (c *Cache) keep(b *weir.Bill, from time.Duration, era uint64) {
 			}
 		}
 	}
-	*victim = e
+	// Hits copy under the lock, so the old entry's room is free to be used again.
+	each := append(victim.each[:0], b.Each...)
+	*victim = entry{print: p, from: from, until: from + life, binding: b.Binding, each: each, era: era}
 	c.kept.Add(1)
 }
 
