@@ -116,7 +116,8 @@ func KeyText(r *policy.Rule, key string) string {
 	return strings.Join(words, " ")
 }
 
-// Reset forgets the balances of a rule for the given key parts, such as
+// Reset forgets the balances of a rule for the given key parts (all of them, a
+// part without a value as identity.NoValue), such as
 // {"ip": "192.0.2.1"}; those of every plan and of the rule's try with it. The
 // error is an *weir.InputError that names what is wrong, or the store's.
 func (g *Gate) Reset(ctx context.Context, rule string, parts map[string]string) error {

@@ -81,12 +81,18 @@ func seal(dst []byte, at int, kind byte) []byte {
 	return dst
 }
 
+// NoValue, given for a part, names the balance of callers that have no value
+// there. No request has it: header fields and paths hold no zero byte.
+const NoValue = "\x00"
+
 // AppendGiven appends the text of a key whose parts somebody spells out, such as
-// {"ip": "192.0.2.1", "route": "/login"} for the parts ip and route. Values are
-// brought to the form that a request would have: an address is cut by network,
-// a range stands as given. The balance that callers without a value share with
-// their network is named by leaving the part out and giving ip. The error is a
-// *ConfigError that names the part.
+// {"ip": "192.0.2.1", "route": "/login"} for the parts ip and route. Every part
+// but all has to be there: a balance that was not meant must not be hit by
+// leaving one out. Values are brought to the form that a request would have: an
+// address is cut by network, a range has to be what network makes of it. The
+// balance that callers without a value share with their network is named by
+// NoValue in the part, with ip beside. The error is a *ConfigError that names
+// the part.
 func AppendGiven(dst []byte, parts []Part, given map[string]string, network func(netip.Addr) netip.Prefix) ([]byte, error) {
 	start := len(dst)
 	stoodIn := false
@@ -99,9 +105,13 @@ func AppendGiven(dst []byte, parts []Part, given map[string]string, network func
 			return dst[:start], &ConfigError{Field: "parts." + p.String(), Problem: "is empty"}
 		case !ok && p.kind == "all":
 			value = "all"
-		case !ok && given["ip"] == "":
-			return dst[:start], &ConfigError{Field: "parts." + p.String(), Problem: "is missing; the key of this rule has it"}
 		case !ok:
+			return dst[:start], &ConfigError{Field: "parts." + p.String(), Problem: "is missing; the key of this rule has it"}
+		case value == NoValue && (p.kind == "ip" || p.kind == "all"):
+			return dst[:start], &ConfigError{Field: "parts." + p.String(), Problem: "cannot be without a value"}
+		case value == NoValue && (given["ip"] == "" || given["ip"] == NoValue):
+			return dst[:start], &ConfigError{Field: "parts.ip", Problem: "is missing; callers without " + p.String() + " share a balance with their network"}
+		case value == NoValue:
 			kind, value, p, stoodIn = kindNetwork, given["ip"], Part{kind: "ip"}, true
 		}
 		var err error
@@ -125,13 +135,15 @@ func (p Part) appendGiven(dst []byte, value string, network func(netip.Addr) net
 		if err != nil {
 			return dst, &ConfigError{Field: "parts." + p.String(), Problem: quoted(value) + " is neither an address nor a range"}
 		}
-		if !strings.Contains(value, "/") {
-			ip := prefix.Addr()
-			if prefix = network(ip); p.bits != 0 && !ip.Is4() {
-				prefix = NetworkOf(ip, DefaultIPv4Prefix, p.bits)
-			}
+		ip := prefix.Addr()
+		own := network(ip)
+		if p.bits != 0 && !ip.Is4() {
+			own = NetworkOf(ip, DefaultIPv4Prefix, p.bits)
 		}
-		return AppendNetwork(dst, prefix), nil
+		if strings.Contains(value, "/") && prefix != own {
+			return dst, &ConfigError{Field: "parts." + p.String(), Problem: quoted(value) + " is not how callers are told apart here; that would be " + own.String()}
+		}
+		return AppendNetwork(dst, own), nil
 	case "path":
 		return append(dst, CleanPath(value)...), nil
 	case "host":

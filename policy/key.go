@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -93,6 +94,10 @@ func (p *Policy) Balances(name string, parts map[string]string, network func(net
 		return nil, &weir.InputError{Field: "rule", Problem: fmt.Sprintf("there is no rule %q", name)}
 	}
 	r := &p.rules[i]
+	parts, err := r.given(parts)
+	if err != nil {
+		return nil, err
+	}
 	text, err := identity.AppendGiven(nil, r.Key, parts, network)
 	if err != nil {
 		var wrong *identity.ConfigError
@@ -123,6 +128,62 @@ func (p *Policy) Balances(name string, parts map[string]string, network func(net
 	})
 	add(r.Try, r.trySpace)
 	return charges, nil
+}
+
+// given returns parts with what only the rule knows: a route is one of its
+// patterns, or a path under one; a path is under one; and whoever has no value
+// has a balance only where the address takes its place.
+func (r *rule) given(parts map[string]string) (map[string]string, error) {
+	parts = maps.Clone(parts)
+	for _, p := range r.Key {
+		name := p.String()
+		wrong := func(problem string) error { return &weir.InputError{Field: "parts." + name, Problem: problem} }
+		value, ok := parts[name]
+		kind := strings.TrimPrefix(name, "fold:")
+		switch {
+		case kind != "route" && kind != "path":
+			if value == identity.NoValue && r.OnMissing != UseIP {
+				return nil, wrong("is never missing here: the rule does not count callers without it")
+			}
+		case !ok && kind == "route":
+			return nil, wrong("is missing; the rule's are " + r.routes())
+		case ok && value == identity.NoValue:
+			return nil, wrong("cannot be without a value")
+		case ok && kind == "route" && r.hasRoute(value):
+		case ok && value != "":
+			path := identity.CleanPath(value)
+			if len(r.match.paths) > 0 && r.match.route(path) == nil {
+				return nil, wrong(quoted(value, "is under none of the rule's paths; they are "+r.routes()))
+			}
+			if kind == "route" {
+				parts[name] = r.routeOf(path)
+			}
+		}
+	}
+	return parts, nil
+}
+
+func (r *rule) hasRoute(text string) bool {
+	if len(r.match.paths) == 0 {
+		return text == everyPath
+	}
+	return slices.ContainsFunc(r.match.paths, func(p pattern) bool { return p.text == text })
+}
+
+// routes lists the routes of a rule, for whoever named another.
+func (r *rule) routes() string {
+	if len(r.match.paths) == 0 {
+		return everyPath
+	}
+	var list []string
+	for _, p := range r.match.paths {
+		list = append(list, p.text)
+	}
+	slices.Sort(list)
+	if most := 10; len(list) > most {
+		list = append(list[:most], "…")
+	}
+	return strings.Join(list, ", ")
 }
 
 // balanceOf returns what, beside space and key, a balance under l belongs to:

@@ -17,6 +17,7 @@ type balanceFlags struct {
 	rule, key, limit, by string
 	tenant, user, ip     string
 	parts                map[string]string
+	without              []string
 }
 
 func (b *balanceFlags) flags(f *pflag.FlagSet) {
@@ -25,6 +26,7 @@ func (b *balanceFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&b.ip, "ip", "", "with --rule: the address; short for --part ip=A")
 	f.StringVar(&b.user, "user", "", "with --rule: the user; short for --part user=U")
 	f.StringToStringVar(&b.parts, "part", nil, "with --rule: a part of its key, NAME=VALUE; may be repeated")
+	f.StringSliceVar(&b.without, "without", nil, "with --rule and --ip: a part that the callers do not have, such as tenant: the balance that they share with their network")
 	f.StringVar(&b.key, "key", "", "the key of take, with --limit")
 	f.StringVar(&b.limit, "limit", "", "with --key: the limit")
 	f.StringVar(&b.by, "by", os.Getenv("USER"), "who does it, for the log")
@@ -33,7 +35,10 @@ func (b *balanceFlags) flags(f *pflag.FlagSet) {
 // body returns what the admin door is asked.
 func (b *balanceFlags) body(cmd *cobra.Command) (map[string]any, error) {
 	example := "weir " + cmd.Name() + " --rule per-tenant --tenant acme"
-	parts := map[string]string{}
+	parts := map[string]any{}
+	for _, name := range b.without {
+		parts[name] = nil
+	}
 	for name, value := range b.parts {
 		parts[name] = value
 	}

@@ -24,6 +24,8 @@ api_keys: {header: X-API-Key, keys: {"k-acme-1": {tenant: acme}}}
 tenants: {acme: {plan: pro}}
 limits:
   - {name: per-tenant, key: [tenant], limit: 2/day, on_missing: skip}
+  - {name: by-network, key: [tenant], limit: 1000/day}
+  - {name: login, match: {paths: [/login, "/password/*"]}, key: [ip, route], limit: 100/day}
   - {name: by-header, match: {paths: [/free]}, key: [path], limit: 1/day}
 `
 
@@ -133,7 +135,36 @@ func TestWhyResetBlock(t *testing.T) {
 	} {
 		tell(t, 2, append(wrong, "--addr", one.admin)...)
 	}
-	tell(t, 0, "reset", "--rule", "per-tenant", "--ip", "192.0.2.9", "--addr", one.admin) // who has no tenant shares a balance with their network
+	// Who has no tenant shares a balance with their network, if that is asked for.
+	tell(t, 2, "reset", "--rule", "by-network", "--ip", "192.0.2.9", "--addr", one.admin)
+	tell(t, 0, "reset", "--rule", "by-network", "--without", "tenant", "--ip", "192.0.2.9", "--addr", one.admin)
+	// A balance that no caller has is none: success would be without effect.
+	for wrong, problem := range map[string]string{
+		`{"rule":"per-tenant","parts":{"tenant":null,"ip":"192.0.2.9"}}`:        "the rule does not count callers without it",
+		`{"rule":"login","parts":{"ip":"192.0.2.9"}}`:                           "parts.route: is missing; the rule's are /login, /password/*",
+		`{"rule":"login","parts":{"ip":"192.0.2.9","route":"/other"}}`:          "is under none of the rule's paths",
+		`{"rule":"login","parts":{"ip":"192.0.2.0/24","route":"/login"}}`:       "parts.ip",
+		`{"rule":"login","parts":{"ip":"192.0.2.9","route":"/login","x":null}}`: "parts.x: is not in the key of this rule",
+		`{"rule":"login","parts":{"ip":"192.0.2.9","route":"\u0000"}}`:          "parts.route",
+	} {
+		if status, answer := postTo(t, one.admin+"/v1/reset", wrong); status != 400 || !strings.Contains(answer, problem) {
+			t.Errorf("%s: %d %s", wrong, status, answer)
+		}
+	}
+	// A path is taken to its pattern.
+	blocked := func(want int) {
+		t.Helper()
+		until(t, func() string {
+			if d, err := one.check("GET", "/password/new", "192.0.2.9", ""); err != nil || d.Status != want {
+				return "not as it should be"
+			}
+			return ""
+		})
+	}
+	tell(t, 0, "block", "--rule", "login", "--ip", "192.0.2.9", "--part", "route=/password/old", "--for", "1h", "--addr", two.admin)
+	blocked(429)
+	tell(t, 0, "block", "--rule", "login", "--ip", "192.0.2.9/32", "--part", "route=/password/*", "--for", "0s", "--addr", two.admin)
+	blocked(200)
 	if two.count(`"action":"reset","by":"ann","from":"127.0.0.1","rule":"per-tenant"`) != 1 || one.count(`"action":"block"`) != 1 || one.count(`"action":"unblock"`) != 1 {
 		t.Error("the log does not tell who stepped in")
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/internal/door/api"
 	"github.com/weirhq/weir/observe"
 )
@@ -57,7 +58,14 @@ func readNamed(b *api.Body, blocks bool) (n named, err error) {
 		case "parts":
 			n.parts = map[string]string{}
 			return b.Dictionary(func(name string) (err error) {
-				n.parts[name], err = b.Text()
+				if b.Null() {
+					n.parts[name] = identity.NoValue
+					return nil
+				}
+				s, err := b.Text()
+				if n.parts[name] = s; err == nil && s == identity.NoValue {
+					err = api.Wrong("is no value; null names the balance of callers that have none")
+				}
 				return err
 			})
 		case "by":

@@ -27,6 +27,15 @@ func (b *Body) Key() (string, error) {
 	return key, nil
 }
 
+// Null steps over null, if that stands here, and reports whether it did.
+func (b *Body) Null() bool {
+	null := b.peek() == 'n'
+	if null {
+		b.skip()
+	}
+	return null
+}
+
 // Cost reads a cost of at least least.
 func (b *Body) Cost(least int64) (int64, error) {
 	n, err := b.Whole()
