@@ -24,7 +24,8 @@ type Charge struct {
 	Space string // "" is the callers' own; each rule, RLS domain and CL.THROTTLE has one
 	Group string // charges of one group may share a cluster slot; "" means Key
 
-	// Receipt is written when the charge is debited. Refund wants it back.
+	// Receipt is written when the charge is debited, and forgotten when the bill
+	// is decided anew. Refund wants it back.
 	Receipt Receipt
 }
 
@@ -103,6 +104,13 @@ func (b *Bill) Check() error { return b.prepare() }
 // prepare checks the bill and fills balances. It names what is wrong as a path.
 func (b *Bill) prepare() error {
 	b.Decision, b.Err, b.ID = Decision{}, nil, [16]byte{}
+	if b.Verb <= algo.Peek { // the other verbs are told by receipts what to do
+		for i := range b.Charges {
+			if r := &b.Charges[i].Receipt; r.ID != 0 { // of what the bill was used for before
+				*r = Receipt{}
+			}
+		}
+	}
 	if err := b.check(); err != nil {
 		return err
 	}

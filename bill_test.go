@@ -179,6 +179,26 @@ func TestReusedBillForgets(t *testing.T) {
 	}
 }
 
+// What a reused bill was admitted for before is not given back for a bill that
+// was denied or only asked.
+func TestReusedBillForgetsReceipts(t *testing.T) {
+	ctx, l := context.Background(), PerMinute(1)
+	for _, verb := range []algo.Verb{algo.Take, algo.Peek} {
+		w := newWorld(t)
+		b := w.decide(l.Charge("k"))
+		if !b.Allowed || b.Charges[0].Receipt.ID == 0 {
+			t.Fatalf("%+v", b.Charges[0])
+		}
+		b.Verb = verb
+		if err := w.Decide(ctx, b); err != nil || b.Allowed || b.Charges[0].Receipt != (Receipt{}) {
+			t.Errorf("%v again: allowed %v, receipt %+v, %v", verb, b.Allowed, b.Charges[0].Receipt, err)
+		}
+		if err := w.Undo(ctx, b); err != nil || w.left(l, "k") != 0 {
+			t.Errorf("%v again, undone: %d left, want what was used to stay used (%v)", verb, w.left(l, "k"), err)
+		}
+	}
+}
+
 func TestAWholeBill(t *testing.T) {
 	w := newWorld(t)
 	var charges []Charge

@@ -33,6 +33,7 @@ type debts struct {
 	mu     sync.Mutex // not held while asking the store
 	open   map[debtor]*debt
 	sent   []*debt // outcome unknown: to be sent again as they are
+	flying int64   // units on their way, which are in neither
 	bytes  int64
 	timer  *time.Timer
 	closed bool
@@ -50,6 +51,7 @@ type debtor struct {
 type debt struct {
 	charge Charge // Cost is what is owed; Receipt.ID once sent
 	since  time.Time
+	flown  int64 // what flying counts it as
 
 	unknown bool // a time that it was sent may have debited it, whatever came of later ones
 }
@@ -147,6 +149,10 @@ func (d *debts) next() (flight []*debt) {
 		delete(d.open, who)
 		flight = append(flight, one)
 	}
+	for _, one := range flight {
+		one.flown = one.charge.Cost // send may find that less is owed
+		d.flying += one.flown
+	}
 	return flight
 }
 
@@ -200,9 +206,16 @@ func (d *debts) send(ctx context.Context, flight []*debt) (all bool) {
 func (d *debts) end(one *debt, settled, dropped int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.land(one)
 	d.bytes -= weigh(&one.charge)
 	d.settled += settled
 	d.dropped += dropped
+}
+
+// land takes a debt out of what is on its way. The caller holds mu.
+func (d *debts) land(one *debt) {
+	d.flying -= one.flown
+	one.flown = 0
 }
 
 // again keeps a debt for the next time.
@@ -213,6 +226,7 @@ func (d *debts) again(one *debt) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.land(one)
 	if one.charge.Receipt.ID != 0 {
 		d.sent = append(d.sent, one)
 		return
@@ -248,6 +262,7 @@ func (d *debts) close() {
 func (d *debts) counts() (owed, settled, dropped int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	owed = d.flying
 	for _, one := range d.open {
 		owed += one.charge.Cost
 	}

@@ -187,3 +187,39 @@ func TestDebtsAreBounded(t *testing.T) {
 		t.Errorf("%d bytes are counted of nothing", d.bytes)
 	}
 }
+
+// watched is a store that is looked at while it is asked.
+type watched struct {
+	Store
+	during func()
+}
+
+func (w watched) Apply(ctx context.Context, bills []*Bill) {
+	w.during()
+	w.Store.Apply(ctx, bills)
+}
+
+// What is on its way to the store is owed until it has arrived, whether or not it
+// then comes back.
+func TestDebtsOnTheirWayAreOwed(t *testing.T) {
+	c, l := newCreditor(t)
+	ctx, limit := context.Background(), Per(10, 24*time.Hour)
+	for _, key := range []string{"a", "b", "b"} {
+		if _, err := l.Allow(ctx, key, limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks := 0
+	l.fallback.debts.store = watched{c, func() { looks++; owes(t, l, 3, 0) }}
+	l.fallback.debts.settle(ctx) // the store is away
+	owes(t, l, 3, 0)
+	c.set(func() { c.away, c.silent = false, true })
+	l.fallback.debts.settle(ctx) // nobody hears of it
+	owes(t, l, 3, 0)
+	c.set(func() { c.silent = false })
+	l.fallback.debts.settle(ctx)
+	owes(t, l, 0, 3)
+	if looks != 3 {
+		t.Errorf("the store was asked %d times", looks)
+	}
+}
