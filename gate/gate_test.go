@@ -229,3 +229,37 @@ func Example() {
 	// true ok
 	// false limited
 }
+
+// routed keeps the routes of refusals.
+type routed []string
+
+func (r *routed) Observe(_ context.Context, e weir.Event) {
+	*r = append(*r, e.Bill.Note.(*Verdict).RouteName(0))
+}
+
+// A verdict that is used again for a disabled key says nothing of the request
+// before, where the policy exempts nobody and where it does.
+func TestARefusedKeyHasNoRouteOfAnother(t *testing.T) {
+	for _, exempt := range [][]policy.Conditions{nil, {{Paths: []string{"/healthz"}}}} {
+		p, err := policy.Compile(policy.Options{Exempt: exempt, Rules: []policy.Rule{
+			{Name: "api", Match: policy.Conditions{Paths: []string{"/api/**"}}, Key: key(t, "ip"), Limit: limit(t, "5/min")},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var now clock
+		var seen routed
+		g := New(limiter(t, &now), resolver(t, ""), p)
+		g.Observe(&seen)
+		v := new(Verdict)
+		if err := g.Decide(context.Background(), call("GET", "/api/x", "192.0.2.1", ""), v); err != nil || v.RouteName(0) != "/api/**" {
+			t.Fatalf("%q %v", v.RouteName(0), err)
+		}
+		if err := g.Decide(context.Background(), call("GET", "/other", "192.0.2.1", "k-old"), v); err != nil || v.Bill.Reason != weir.Blocked {
+			t.Fatalf("%+v %v", v.Bill.Decision, err)
+		}
+		if len(seen) != 1 || seen[0] != "" {
+			t.Errorf("exempt %v: the refusal has the routes %q", exempt, seen)
+		}
+	}
+}

@@ -26,6 +26,7 @@ import (
 func (p *Policy) Exempt(call *identity.Call, caller *identity.Caller, m *Match) bool {
 	m.asked = nil
 	if len(p.early) == 0 {
+		m.reset() // who is refused before Charges must not be told by the last request's rules
 		return false
 	}
 	q := p.request(call, caller, m)
