@@ -366,6 +366,7 @@ func TestMistakes(t *testing.T) {
 		"Rules[0] has no limits":   {Rules: []Rule{{Key: Everyone()}}},
 		"Rules[0].Limits[0]":       rules(Everyone(), weir.Limit{}),
 		"grpclimit: MaxDelay is n": {Rules: []Rule{{Key: Everyone(), Limits: []weir.Limit{weir.PerSecond(1)}}}, MaxDelay: -1},
+		"grpclimit: MaxWaiting is": {Rules: []Rule{{Key: Everyone(), Limits: []weir.Limit{weir.PerSecond(1)}}}, MaxWaiting: -1},
 	} {
 		if _, err := New(l, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

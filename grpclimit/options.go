@@ -37,8 +37,12 @@ type Options struct {
 	Address Key
 
 	// MaxDelay bounds how long a leaky bucket may hold a call; 0 for 30 s. A call
-	// that would wait longer is denied, and its charge given back.
+	// that would wait longer is denied, and charged nothing.
 	MaxDelay time.Duration
+	// MaxWaiting bounds how many calls and messages these interceptors hold at a
+	// time; 0 for 1000. Beyond it, one that would have to wait is denied, so that
+	// waiting calls cannot use up memory.
+	MaxWaiting int
 
 	// Headers says what clients are shown.
 	Headers headers.Options
@@ -55,7 +59,10 @@ type Rule struct {
 	Hidden bool
 }
 
-const defaultMaxDelay = 30 * time.Second
+const (
+	defaultMaxDelay   = 30 * time.Second
+	defaultMaxWaiting = 1000
+)
 
 // Exempt reports whether a method is one that must not be limited: health checks
 // and reflection.
@@ -72,6 +79,8 @@ func (o *Options) check(l *weir.Limiter) error {
 		return errors.New("grpclimit: no rules; an interceptor without one would limit nothing")
 	case o.MaxDelay < 0:
 		return errors.New("grpclimit: MaxDelay is negative")
+	case o.MaxWaiting < 0:
+		return errors.New("grpclimit: MaxWaiting is negative")
 	}
 	for i := range o.Rules {
 		rule := &o.Rules[i]
@@ -98,6 +107,8 @@ func (o *Options) checkPolicy(l *weir.Limiter, g *gate.Gate) error {
 		return errors.New("grpclimit: Rules, Space and Address are the policy's to say")
 	case o.MaxDelay < 0:
 		return errors.New("grpclimit: MaxDelay is negative")
+	case o.MaxWaiting < 0:
+		return errors.New("grpclimit: MaxWaiting is negative")
 	}
 	return nil
 }

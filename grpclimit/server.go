@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,6 +21,7 @@ type Limit struct {
 	limiter *weir.Limiter
 	gate    *gate.Gate // decides in place of Rules, or nil
 	format  *headers.Format
+	waiting atomic.Int64 // calls and messages being decided or held
 }
 
 // New returns interceptors that apply o, or an error that names the option that
@@ -50,6 +52,9 @@ func build(l *Limit) (*Limit, error) {
 	}
 	if l.MaxDelay == 0 {
 		l.MaxDelay = defaultMaxDelay
+	}
+	if l.MaxWaiting == 0 {
+		l.MaxWaiting = defaultMaxWaiting
 	}
 	if l.Address == nil {
 		l.Address = ByIP()
@@ -119,12 +124,19 @@ func (l *Limit) admit(ctx context.Context, method string, request any) (metadata
 			return nil, status.Error(codes.InvalidArgument, "a call costs at least 1")
 		}
 	}
+	// A place is taken before the decision, since what is charged for a wait cannot
+	// be taken back unseen.
+	longest := l.MaxDelay
+	if l.waiting.Add(1) > int64(l.MaxWaiting) {
+		longest = 0
+	}
+	defer l.waiting.Add(-1)
 	var bill *weir.Bill
 	var shows []headers.Show
 	if l.gate != nil {
 		v := gate.Get()
 		defer gate.Put(v)
-		v.Door = "grpclimit"
+		v.Door, v.NoWait, v.MaxDelay = "grpclimit", longest == 0, longest
 		call := callOf(ctx, method)
 		call.Cost = cost
 		if err := l.gate.Decide(ctx, &call, v); err != nil {
@@ -136,15 +148,16 @@ func (l *Limit) admit(ctx context.Context, method string, request any) (metadata
 		}
 	} else {
 		bill, shows = l.bill(ctx, method, max(cost, 1))
+		gate.BoundWaits(bill.Charges, longest)
 		if err := l.limiter.Decide(ctx, bill); err != nil {
 			return nil, undecided(err)
 		}
 	}
-	if err := l.sitOut(ctx, bill); err != nil {
-		return nil, undecided(err)
-	}
 	answer := l.format.Answer(bill, shows)
 	if bill.Allowed {
+		if err := l.limiter.Hold(ctx, bill); err != nil {
+			return nil, undecided(err)
+		}
 		return trailerOf(&answer), nil
 	}
 	trailer, err := refuse(&answer, bill, shows)
@@ -182,25 +195,6 @@ func (l *Limit) key(ctx context.Context, method string, rule *Rule) string {
 		return "keyless:" + address
 	}
 	return "keyless:no address"
-}
-
-// sitOut waits as long as an admitted bill says. One that would wait for longer
-// than MaxDelay becomes a denial, and its charges come back.
-func (l *Limit) sitOut(ctx context.Context, b *weir.Bill) error {
-	switch {
-	case !b.Allowed || b.Delay == 0:
-		return nil
-	case b.Delay > l.MaxDelay:
-		err := l.limiter.Undo(ctx, b)
-		b.Allowed, b.Reason, b.RetryAfter, b.Delay = false, weir.Limited, b.Delay-l.MaxDelay, 0
-		for i := range b.Each {
-			if d := &b.Each[i]; d.Delay > l.MaxDelay {
-				d.Allowed, d.Reason, d.RetryAfter, d.Delay = false, weir.Limited, d.Delay-l.MaxDelay, 0
-			}
-		}
-		return err
-	}
-	return l.limiter.Hold(ctx, b)
 }
 
 // undecided returns the status of a call that could not be decided.
