@@ -23,7 +23,8 @@ type TransportOptions struct {
 	Charges func(*http.Request) []weir.Charge
 
 	// MaxWait is the longest a request is held back, by us and by the upstream
-	// together; 0 for a minute. One that would be held longer, or past the
+	// together, retries included: it counts from the first hold, with what the
+	// upstream's refusals took; 0 for a minute. One that would be held longer, or past the
 	// deadline of its context, fails at once with a *HeldError and is not sent.
 	MaxWait time.Duration
 	// Retries is how often a request that the upstream refused with a 429 or 503
@@ -90,9 +91,9 @@ func (e *HeldError) Error() string {
 
 // RoundTrip waits, sends and reads what the answer asks for.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	to := t.Destination(r)
+	to, until := t.Destination(r), time.Now().Add(t.MaxWait)
 	for try := 0; ; try++ {
-		if err := t.wait(r, to); err != nil {
+		if err := t.wait(r, to, until); err != nil {
 			closeBody(r)
 			return nil, err
 		}
@@ -103,7 +104,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		now := time.Now()
 		quiet := headers.Hold(res.StatusCode, res.Header, now)
 		t.holds.add(to, now, quiet)
-		if try == t.Retries || quiet <= 0 || !refused(res, r) || !t.mayWait(r, now, quiet) {
+		if try == t.Retries || quiet <= 0 || !refused(res, r) || !mayWait(r, now.Add(quiet), until) {
 			return res, nil
 		}
 		again, err := rewind(r)
@@ -115,17 +116,19 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// mayWait reports whether r may be held back for d from now.
-func (t *Transport) mayWait(r *http.Request, now time.Time, d time.Duration) bool {
+// mayWait reports whether r, which waits no longer than until, may be held back
+// to end.
+func mayWait(r *http.Request, end, until time.Time) bool {
 	deadline, ok := r.Context().Deadline()
-	return d <= t.MaxWait && (!ok || now.Add(d).Before(deadline))
+	return !end.After(until) && (!ok || end.Before(deadline))
 }
 
-// wait holds r back until the upstream and our limit let it go. Our limit is
+// wait holds r back until the upstream and our limit let it go, but not beyond
+// the time until. Our limit is
 // asked between two looks at the upstream: while it held r back, an answer to
 // another request may have asked for quiet.
-func (t *Transport) wait(r *http.Request, to string) error {
-	ctx, cancel := context.WithTimeout(r.Context(), t.MaxWait)
+func (t *Transport) wait(r *http.Request, to string, until time.Time) error {
+	ctx, cancel := context.WithDeadline(r.Context(), until)
 	defer cancel()
 	if err := t.sitOut(ctx, to); err != nil {
 		return err

@@ -337,3 +337,17 @@ func TestTransportAgainstMiddleware(t *testing.T) {
 		}
 	}
 }
+
+// MaxWait bounds what all the waits of a request come to.
+func TestTransportMaxWaitIsForAllRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &upstream{start: time.Now(), script: []answer{refusal, refusal, refusal, refusal}}
+		tr := transport(t, httplimit.TransportOptions{Base: u, Retries: 3, MaxWait: 15 * time.Second})
+		if status, err := send(t, tr, "GET", "http://a/", nil); err != nil || status != 429 {
+			t.Error(status, err)
+		}
+		if want := "[0s 7s 14s]"; fmt.Sprint(u.came) != want { // a third wait would end at 21 s
+			t.Errorf("sent at %v, want %s", u.came, want)
+		}
+	})
+}
