@@ -93,9 +93,8 @@ type drill struct {
 func (i *Injector) Begin(f Fault, d time.Duration) (ended <-chan struct{}) {
 	d = min(d, Longest)
 	one := &drill{Fault: f, until: time.Now().Add(d), ended: make(chan struct{})}
-	i.End()
 	i.mu.Lock()
-	i.now = one
+	i.replace(one)
 	i.mu.Unlock()
 	time.AfterFunc(d, func() { i.end(one) })
 	return one.ended
@@ -104,20 +103,26 @@ func (i *Injector) Begin(f Fault, d time.Duration) (ended <-chan struct{}) {
 // End ends what is injected.
 func (i *Injector) End() {
 	i.mu.Lock()
-	one := i.now
-	i.mu.Unlock()
-	if one != nil {
-		i.end(one)
-	}
+	defer i.mu.Unlock()
+	i.replace(nil)
 }
 
+// end ends one, if it is still in force.
 func (i *Injector) end(one *drill) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.now == one {
-		i.now = nil
-		close(one.ended)
+		i.replace(nil)
 	}
+}
+
+// replace ends what is in force and puts one in its place, in one step: of two
+// that begin together one ends the other. The caller holds mu.
+func (i *Injector) replace(one *drill) {
+	if i.now != nil {
+		close(i.now.ended)
+	}
+	i.now = one
 }
 
 // Wrap returns calls with the injector's faults in front of them.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,4 +101,25 @@ func TestFaults(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Of drills that begin together one is in force, and each of the others has ended.
+func TestDrillsThatBeginTogether(t *testing.T) {
+	var i fault.Injector
+	for range 3000 {
+		var ended [2]<-chan struct{}
+		var both sync.WaitGroup
+		for n := range ended {
+			both.Go(func() { ended[n] = i.Begin(fault.Fault{Kind: fault.Stall, Percent: 100}, time.Minute) })
+		}
+		both.Wait()
+		i.End()
+		for n := range ended {
+			select {
+			case <-ended[n]:
+			default:
+				t.Fatal("a drill that is over never says so")
+			}
+		}
+	}
 }

@@ -111,8 +111,11 @@ func (s *Stream) Observe(_ context.Context, e weir.Event) {
 	details := observe.DetailsOf(note)
 	at := time.Now().UnixMilli()
 	s.mu.Lock()
-	r := s.filled.next(s.o.Buffer)
-	if r == nil || s.closed {
+	var r *record
+	if !s.closed { // a record that is taken is written
+		r = s.filled.next(s.o.Buffer)
+	}
+	if r == nil {
 		s.mu.Unlock()
 		s.dropped.Add(1)
 		return

@@ -153,6 +153,9 @@ func TestAFullBufferDropsAndNeverWaits(t *testing.T) {
 	if s.Dropped() != before+1 {
 		t.Error("what comes after the end is not counted")
 	}
+	if s.filled.used != 0 {
+		t.Errorf("%d records are taken after the end, and nobody writes them", s.filled.used)
+	}
 }
 
 // TestWhatIsNotTakenIsWrittenAgain, and what is taken is not.
