@@ -21,6 +21,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -200,7 +201,7 @@ func (q *Queue[T]) drop(c *call[T]) {
 	}
 }
 
-// answer ends c, once. It reports whether c still waited for it.
+// answer ends c, once.
 func (q *Queue[T]) answer(c *call[T], err error) {
 	if !c.answered() {
 		q.drop(c)
@@ -209,22 +210,31 @@ func (q *Queue[T]) answer(c *call[T], err error) {
 }
 
 // expire answers every call whose time is up and looks again when the next is.
+// Calls enter pending and waiting in one order, so those of them that wait are
+// the first in waiting, and are cut off it together: after a stall that is all of
+// a full queue.
 func (q *Queue[T]) expire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := time.Now()
+	now, late := time.Now(), 0
+	q.armed = false
 	for c := q.pending.oldest(); c != nil; c = q.pending.oldest() {
 		if left := c.deadline.Sub(now); left > 0 {
+			q.armed = true
 			q.timer.Reset(left)
-			return
+			break
 		}
+		c.leave()
 		if c.sent {
-			q.answer(c, ErrUnknown)
-		} else {
-			q.answer(c, ErrLate)
+			c.done <- ErrUnknown
+			continue
 		}
+		late++
+		q.weight -= c.weight
+		q.lanes[c.lane] -= c.weight
+		c.done <- ErrLate
 	}
-	q.armed = false
+	q.waiting = slices.Delete(q.waiting, 0, late)
 }
 
 func (q *Queue[T]) sendLoop() {
