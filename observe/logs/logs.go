@@ -26,8 +26,9 @@ const redacted = "[redacted]"
 // secrets are the words that name what must not be logged, whoever logs it.
 var secrets = []string{"password", "secret", "token", "authorization", "cookie", "api_key", "apikey", "credential"}
 
-// userinfo is what stands before the host of a URL.
-var userinfo = regexp.MustCompile(`(\w://)[^/@\s]*@`)
+// userinfo is what stands before the host of a URL: up to the last @ of the word,
+// since a store's URL may have a password with a bare / or @ in it.
+var userinfo = regexp.MustCompile(`(\w://)\S*@`)
 
 // clean makes one attribute, or the message, safe. Names are ours, so they are
 // looked at for words alone.

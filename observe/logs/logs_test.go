@@ -80,3 +80,15 @@ func TestRefusalsAreSampled(t *testing.T) {
 		}
 	})
 }
+
+// TestOddPasswords: a store's URL is cut at its last @, so what stands before it
+// may hold any of these.
+func TestOddPasswords(t *testing.T) {
+	for _, password := range []string{"pa/ss", "p@ss", "a/b@c/d", "//x", "u:p@q:r/", "x://y@z"} {
+		var out bytes.Buffer
+		New(&out, false, slog.LevelInfo).Info("dial redis://user:"+password+"@h:6379/0, by ops@example.com", "error", errors.New("unix://:"+password+"@/run/redis.sock"))
+		if strings.Contains(out.String(), password) || !strings.Contains(out.String(), "redis://[redacted]@h:6379/0, by ops@example.com") || !strings.Contains(out.String(), "unix://[redacted]@/run/redis.sock") {
+			t.Errorf("%q: %s", password, out.String())
+		}
+	}
+}
