@@ -23,6 +23,7 @@ type account struct {
 	next  loan          // spent from when loan is used up
 	over  []loan        // to be given back
 	asked bool          // the lender has been told
+	calls int           // how often the loans were recalled
 	dry   time.Duration // nothing to lend until then
 }
 
@@ -119,6 +120,13 @@ func (a *account) retire() {
 		a.over = append(a.over, a.loan)
 	}
 	a.loan, a.next = a.next, loan{}
+}
+
+// recall puts all loans aside, the one that the lender may be asking for included.
+func (a *account) recall() {
+	a.retire()
+	a.retire()
+	a.calls++
 }
 
 // spend takes bal's cost from the loan, which is ready, and writes the answer

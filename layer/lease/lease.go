@@ -21,6 +21,11 @@
 // While units are lent, the store and the answers here count them as spent:
 // remaining is a lower bound.
 //
+// A block or a reset ends the loans of its key here, before the caller hears that
+// it is done. Other instances do not hear of it: they spend what they hold, for at
+// most the second or tenth of a period that a loan lasts, and borrow no more of a
+// blocked key. A return from before a reset gives nothing back.
+//
 // Token buckets and the two window counters are lent. A leaky bucket's delay and
 // a log's entries are each caller's own.
 //
@@ -156,7 +161,7 @@ func (l *Leases) Apply(ctx context.Context, bills []*weir.Bill) {
 	if len(bills) == 1 {
 		if !l.spend(bills[0]) {
 			l.store.Apply(ctx, bills)
-			l.heed(bills[0])
+			l.heard(bills[0])
 		}
 		return
 	}
@@ -170,7 +175,34 @@ func (l *Leases) Apply(ctx context.Context, bills []*weir.Bill) {
 		l.store.Apply(ctx, left)
 	}
 	for _, b := range left {
+		l.heard(b)
+	}
+}
+
+// heard takes note of what the store did.
+func (l *Leases) heard(b *weir.Bill) {
+	switch b.Verb {
+	case algo.Take:
 		l.heed(b)
+	case algo.Block, algo.Reset: // whatever came of it: to end a loan early does no harm
+		for i := range b.Charges {
+			l.recall(&b.Charges[i])
+		}
+	}
+}
+
+// recall ends the loans of c's key under any limit: a command may name its balance
+// by another limit than the takes do. Commands are rare, so it looks everywhere.
+func (l *Leases) recall(c *weir.Charge) {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for _, a := range s.accounts {
+			if a.charge.Key == c.Key && a.charge.Space == c.Space {
+				a.recall()
+			}
+		}
+		s.mu.Unlock()
 	}
 }
 
@@ -234,7 +266,7 @@ func (l *Leases) spend(b *weir.Bill) bool {
 	return true
 }
 
-// heed takes note of what the store answered: a key that is at its limit has
+// heed takes note of a refusal: a key that is at its limit has
 // nothing to lend for a while.
 func (l *Leases) heed(b *weir.Bill) {
 	if b.Err != nil || b.Allowed {

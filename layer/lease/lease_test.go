@@ -257,3 +257,96 @@ func TestWhatIsNotLent(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// A block and a reset hold at once in the instance that is told, whatever it had
+// on loan, and by whichever limit the balance was named.
+func TestCommandsEndLoans(t *testing.T) {
+	server := testredis.Start(t)
+	limit := weir.Per(100_000, 30*24*time.Hour)
+	var us atomic.Int64
+	now := func() time.Duration { return time.Duration(us.Load()) }
+	i := start(t, server, redisstore.Options{}, lease.Options{Overshoot: 100_000, Hot: 2, Now: now, Stepped: true})
+	defer i.stop(t)
+	ctx := context.Background()
+	borrow := func(key string) {
+		t.Helper()
+		for range 10 {
+			i.take(t, key, limit, 1)
+			i.leases.Step()
+		}
+		if b := i.take(t, key, limit, 1); b.Source != "lease" {
+			t.Fatalf("%s: answered by %s: the test is void", key, b.Source)
+		}
+	}
+	borrow("blocked")
+	borrow("reset")
+	borrow("other")
+	if err := i.Block(ctx, time.Hour, weir.Per(50_000, 30*24*time.Hour).Charge("blocked")); err != nil {
+		t.Fatal(err)
+	}
+	if b := i.take(t, "blocked", limit, 1); b.Allowed {
+		t.Errorf("a blocked key is admitted by %s", b.Source)
+	}
+	if err := i.Reset(ctx, limit.Charge("reset")); err != nil {
+		t.Fatal(err)
+	}
+	if b := i.take(t, "reset", limit, 1); b.Source != "redis" || b.Remaining != 99_999 {
+		t.Errorf("after a reset %d are left, by %s", b.Remaining, b.Source)
+	}
+	i.leases.Step() // what was lent before is given back, and counts for nothing
+	if d, err := i.Peek(ctx, limit.Charge("reset")); err != nil || d.Remaining > 99_999 {
+		t.Errorf("%d are left after the return (%v)", d.Remaining, err)
+	}
+	if b := i.take(t, "other", limit, 1); b.Source != "lease" {
+		t.Errorf("another key's loan ended: %s", b.Source)
+	}
+}
+
+// slow is a lender whose loans a test looks at on their way.
+type slow struct {
+	lease.Lender
+	granted func()
+}
+
+func (s *slow) Lend(ctx context.Context, c *weir.Charge, units, most int64, life time.Duration) (int64, time.Duration, algo.View, error) {
+	granted, until, v, err := s.Lender.Lend(ctx, c, units, most, life)
+	if granted > 0 {
+		s.granted()
+	}
+	return granted, until, v, err
+}
+
+// A loan that was granted before a block and arrives after it is not spent.
+func TestALoanOnItsWayEndsToo(t *testing.T) {
+	server := testredis.Start(t)
+	store, err := redisstore.Open(server.URL(), redisstore.Options{Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, ctx := weir.Per(100_000, 30*24*time.Hour), context.Background()
+	between := &slow{Lender: store}
+	leases := lease.New(between, lease.Options{Overshoot: 100_000, Hot: 2, Now: func() time.Duration { return 0 }, Stepped: true})
+	l, err := weir.New(weir.Options{Store: leases})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &instance{l, leases}
+	defer i.stop(t)
+	blocks := 0
+	between.granted = func() {
+		blocks++
+		if err := i.Block(ctx, time.Hour, limit.Charge("k")); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 10 {
+		i.take(t, "k", limit, 1)
+		i.leases.Step()
+	}
+	if b := i.take(t, "k", limit, 1); b.Allowed || blocks != 1 {
+		t.Errorf("admitted by %s after %d blocks", b.Source, blocks)
+	}
+	if s := i.leases.Stats(); s.Out != 0 || s.Returned != s.Borrowed || s.Borrowed == 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -49,7 +49,7 @@ func (l *Leases) borrow(p print) {
 		s.mu.Unlock()
 		return
 	}
-	charge, quota, most, life := a.charge, a.quota, a.most, a.life()
+	charge, quota, most, life, calls := a.charge, a.quota, a.most, a.life(), a.calls
 	// What the key will be asked for while the loan lasts; at most half of what
 	// may be out, so that the next loan and other instances find room.
 	want := max(a.demand, a.units) * int64(life) / int64(beat)
@@ -72,11 +72,15 @@ func (l *Leases) borrow(p print) {
 	for peak := l.stats.peak.Load(); out > peak && !l.stats.peak.CompareAndSwap(peak, out); {
 		peak = l.stats.peak.Load()
 	}
-	a.next = loan{
+	one := loan{
 		receipt: charge.Receipt, left: granted, granted: before, until: before + until,
 		after: after, running: unspent(&quota, after, granted),
 	}
-	if a.loan.left == 0 {
+	if a.calls != calls { // it may be from before a block or a reset
+		a.over = append(a.over, one)
+		return
+	}
+	if a.next = one; a.loan.left == 0 {
 		a.retire()
 	}
 }
