@@ -12,8 +12,12 @@ import (
 // What all instances on one prefix have in common beside balances.
 
 // Common returns a random secret of 256 bits that all instances on this prefix
-// share under name: the first to ask makes it, and Redis keeps it.
+// share under name: the first to ask makes it, and Redis keeps it. While the
+// breaker refuses, its error is the answer at once.
 func (s *Store) Common(ctx context.Context, name string) ([]byte, error) {
+	if se := s.line(0).breaker.admit(); se != nil {
+		return nil, se
+	}
 	fresh := make([]byte, 32)
 	rand.Read(fresh) // never fails: see crypto/rand
 	kept, err := s.run(ctx, fingerprint, []string{s.keys.prefix + "1:{" + name + "}"},

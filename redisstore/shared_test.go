@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -102,4 +103,28 @@ func TestALargeBatchKeepsItsOrder(t *testing.T) {
 			t.Fatalf("bill %d: %+v %v", i, b.Decision, b.Err)
 		}
 	}
+}
+
+// While the breaker refuses, what instances have in common is not asked for
+// either: the answer is the breaker's, even to a caller that could not wait.
+func TestTheBreakerRefusesWhatIsCommon(t *testing.T) {
+	server := testredis.Start(t)
+	h := open(t, server, redisstore.Options{Timeout: 100 * time.Millisecond})
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the breaker refuses", func() bool {
+		h.allow("k", weir.PerSecond(1))
+		return !h.store.Health().Up
+	})
+	ended, end := context.WithCancel(context.Background())
+	end()
+	var se *weir.StoreError
+	if _, err := h.store.Common(ended, "receipts"); !errors.As(err, &se) || se.Kind == "canceled" {
+		t.Errorf("%v", err)
+	}
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it admits", func() bool { _, err := h.store.Common(context.Background(), "receipts"); return err == nil })
 }

@@ -4,7 +4,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,23 +29,23 @@ type Core struct {
 	Gate    *gate.Gate
 	RLS     *rls.Service // or nil
 
-	log           *slog.Logger
-	format        atomic.Pointer[headers.Format]
-	receiptSecret func() []byte
-	store         string   // as decisions name it
-	callers       *callers // kept in the store
-	layers        *layer.Stacked
-	heartbeats    *redisstore.Heartbeats // of a shared store, or nil
-	watch         *redisstore.Watch      // of a shared store, or nil
-	regions       *regions.Service       // or nil
-	front         weir.Store             // the store as the layers see it
-	bare          weir.Store             // the store itself, without layers
-	probe         *weir.Limiter          // asks it, unobserved
-	watchers      *watchers              // nil where nobody serves
-	modes         *modes
-	drills        *drills // nil where they are not allowed
-	draining      atomic.Bool
-	policyFault   atomic.Pointer[string] // what the last reload said, or nil
+	log         *slog.Logger
+	format      atomic.Pointer[headers.Format]
+	signing     *signing
+	store       string   // as decisions name it
+	callers     *callers // kept in the store
+	layers      *layer.Stacked
+	heartbeats  *redisstore.Heartbeats // of a shared store, or nil
+	watch       *redisstore.Watch      // of a shared store, or nil
+	regions     *regions.Service       // or nil
+	front       weir.Store             // the store as the layers see it
+	bare        weir.Store             // the store itself, without layers
+	probe       *weir.Limiter          // asks it, unobserved
+	watchers    *watchers              // nil where nobody serves
+	modes       *modes
+	drills      *drills // nil where they are not allowed
+	draining    atomic.Bool
+	policyFault atomic.Pointer[string] // what the last reload said, or nil
 
 	// identityHeaders are those by which the policy knows who a client is.
 	identityHeaders atomic.Pointer[[]string]
@@ -93,16 +92,18 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	if len(watchers) > 0 {
 		options.Observer = observers(watchers)
 	}
-	c := &Core{log: log, layers: layers, regions: service, front: front, bare: store, store: store.Caps().Source, receiptSecret: receiptSecret(s.Secret, store), drills: drilling}
+	c := &Core{log: log, layers: layers, regions: service, front: front, bare: store, store: store.Caps().Source, signing: openSigning(s.Secret, store), drills: drilling}
 	if shared, ok := store.(*redisstore.Store); ok {
 		c.heartbeats = shared.Heartbeats()
 		options.Instances = c.heartbeats.Instances
 		c.watch = shared.Watch(func(n redisstore.Notice) { tellNotice(log, n) })
 	}
 	if c.Limiter, err = weir.New(options); err != nil {
+		c.signing.close()
 		return nil, errors.Join(err, c.endWatching(), closeRegions(service), layers.Close())
 	}
 	if c.probe, err = weir.New(weir.Options{Store: store}); err != nil {
+		c.signing.close()
 		return nil, errors.Join(err, c.endWatching(), closeRegions(service), c.Limiter.Close())
 	}
 	c.Gate = gate.New(c.Limiter, r.resolver, r.policy)
@@ -120,39 +121,11 @@ func tellHealth(log *slog.Logger, h redisstore.Health) {
 	log.Warn("the store is away: limits give their stated answers until it is back", "kind", h.Kind)
 }
 
-// receiptSecret returns where the secret that signs receipts comes from: the
-// configured one, one of this process for its own memory, or one that all
-// instances share through the store, asked for until it is had.
-func receiptSecret(configured []byte, store weir.Store) func() []byte {
-	if len(configured) > 0 {
-		return func() []byte { return configured }
-	}
-	shared, ok := store.(*redisstore.Store)
-	if !ok {
-		own := make([]byte, 32)
-		rand.Read(own) // never fails: see crypto/rand
-		return func() []byte { return own }
-	}
-	var known atomic.Pointer[[]byte]
-	return func() []byte {
-		if p := known.Load(); p != nil {
-			return *p
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		secret, err := shared.Common(ctx, "receipts")
-		if err != nil {
-			return nil
-		}
-		known.Store(&secret)
-		return secret
-	}
-}
-
 // Close takes this instance out of the count, closes the limiter with its store,
 // and what knows the callers.
 func (c *Core) Close() error {
 	c.modes.close()
+	c.signing.close()
 	if c.drills != nil {
 		c.drills.injector.End()
 	}

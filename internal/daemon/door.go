@@ -40,7 +40,7 @@ type Server interface {
 func HTTP(l Listen) Door {
 	return Door{Name: "http", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
 		handler := check.New(check.Options{
-			Limiter: c.Limiter, Gate: c.Gate, Format: c.Format, Secret: c.receiptSecret, Status: c.Status,
+			Limiter: c.Limiter, Gate: c.Gate, Format: c.Format, Secret: c.signing.secret, Status: c.Status,
 		})
 		gateways := auth.New(auth.Options{Gate: c.Gate, Format: c.Format})
 		return newHTTPServer(c.watchers.traced(name, false, l.guard(withJSON(c, handler), gateways)), apiTimeouts, c.log, name, l)

@@ -227,6 +227,19 @@ func TestRefund(t *testing.T) {
 	}
 }
 
+// Without the secret nobody knows whether a receipt is good: its holder is told to
+// try again, not to throw it away. What is no receipt under any secret is refused.
+func TestRefundWithoutTheSecret(t *testing.T) {
+	token := decode[Answer](t, newBench(t, nil, []byte("s")).post("/v1/take", `{"key":"a","limit":"5/min","receipt":true}`)).Receipt
+	b := newBench(t, nil, []byte{})
+	for receipt, want := range map[string]int{token: 503, "abc": 400, token + "!": 400} {
+		w := b.post("/v1/refund", `{"receipt":"`+receipt+`"}`)
+		if w.Code != want || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s, want %d", receipt, w.Code, w.Body, want)
+		}
+	}
+}
+
 // TestReceiptsAreWhole flips every bit of a token, offers one that another secret
 // has signed, and asks while there is no secret.
 func TestReceiptsAreWhole(t *testing.T) {
@@ -257,8 +270,8 @@ func TestReceiptsAreWhole(t *testing.T) {
 	if token := none.token(&c); token != "" {
 		t.Errorf("without a secret there is a receipt: %s", token)
 	}
-	if _, err := none.charge(signed.token(&c)); err == nil {
-		t.Error("a receipt passed where there is no secret to check it by")
+	if _, err := none.charge(signed.token(&c)); !errors.Is(err, errNoSecret) {
+		t.Errorf("a receipt where there is no secret to check it by: %v", err)
 	}
 }
 

@@ -143,6 +143,10 @@ func (d *door) refund(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	charge, err := d.receipts.charge(q.receipt)
+	if errors.Is(err, errNoSecret) {
+		api.Refuse(w, api.Problem{Status: http.StatusServiceUnavailable, Detail: err.Error()})
+		return
+	}
 	if err != nil {
 		api.Fail(w, api.Within("receipt", api.Wrong(err.Error())))
 		return

@@ -29,7 +29,10 @@ const (
 	maxReceipt    = 8 << 10 // characters of a token
 )
 
-var errReceipt = errors.New("is not a receipt of this deployment")
+var (
+	errReceipt  = errors.New("is not a receipt of this deployment")
+	errNoSecret = errors.New("receipts cannot be read yet: the store that keeps their secret is away; try again")
+)
 
 // receipts writes and reads receipt tokens.
 type receipts struct{ secret func() []byte }
@@ -64,15 +67,19 @@ func tag(secret, b []byte) []byte {
 	return mac.Sum(nil)[:tagSize]
 }
 
-// charge returns the charge that token was written for, its receipt in place.
+// charge returns the charge that token was written for, its receipt in place. The
+// error is errNoSecret where it cannot be known whether token is good.
 func (r receipts) charge(token string) (weir.Charge, error) {
-	secret := r.secret()
-	if len(token) > maxReceipt || len(secret) == 0 {
+	if len(token) > maxReceipt {
 		return weir.Charge{}, errReceipt
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(b) <= tagSize || b[0] != signedReceipt {
 		return weir.Charge{}, errReceipt
+	}
+	secret := r.secret()
+	if len(secret) == 0 {
+		return weir.Charge{}, errNoSecret
 	}
 	at := len(b) - tagSize
 	if !hmac.Equal(b[at:], tag(secret, b[:at])) {
