@@ -43,7 +43,9 @@ func (c *Counts) add(a *asked, o outcome, nearRatio int64) {
 }
 
 // counters are those of a Service. Series are made as they are needed and are
-// bounded: a value of a request may be in their name.
+// bounded in number and in the length of their names: a value of a request may be
+// in them, and a request may be long. Names that are too long are as those beyond
+// the number.
 type counters struct {
 	requests, serviceErrors, storeErrors, shadowed, loads, loadErrors atomic.Int64
 
@@ -55,12 +57,16 @@ type counters struct {
 const (
 	maxSeries  = 10_000 // that values of requests may make; rules of the file always have theirs
 	maxUnknown = 100
+	maxName    = 512 // bytes of a name with all its segments
 )
 
 // of returns the counts with this name. Beyond the bound, unless the name is
 // fixed by the file, that is the one of its domain that stands for all others.
 func (c *counters) of(domain string, path []string, fixed bool) *Counts {
 	name := domain + "\x00" + strings.Join(path, "\x00")
+	if len(name) > maxName && !fixed {
+		name, path = domain+"\x00other", []string{"other"}
+	}
 	c.mu.RLock()
 	counts := c.series[name]
 	c.mu.RUnlock()
@@ -77,13 +83,20 @@ func (c *counters) of(domain string, path []string, fixed bool) *Counts {
 	}
 	counts = c.series[name]
 	if counts == nil {
-		counts = &Counts{Domain: domain, Path: slices.Clone(path)}
+		counts = &Counts{Domain: domain, Path: make([]string, len(path))}
+		for i := range path {
+			counts.Path[i] = strings.Clone(path[i]) // of a request that need not be kept
+		}
 		c.series[name] = counts
 	}
 	return counts
 }
 
+// unknownDomain counts a request for a domain that no file has.
 func (c *counters) unknownDomain(name string) {
+	if len(name) > maxName {
+		name = "other"
+	}
 	c.mu.RLock()
 	n := c.unknown[name]
 	c.mu.RUnlock()
@@ -95,6 +108,7 @@ func (c *counters) unknownDomain(name string) {
 		if c.unknown[name] == nil && len(c.unknown) >= maxUnknown {
 			name = "other"
 		}
+		name = strings.Clone(name) // of a request that need not be kept
 		if n = c.unknown[name]; n == nil {
 			n = new(atomic.Int64)
 			c.unknown[name] = n
