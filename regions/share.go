@@ -28,12 +28,13 @@ import (
 // A region whose server lost its record holds nothing until every peer has said
 // what it took from it and gave to it.
 
-// share is a part of a limit, in millionths.
+// share is a part of a limit. The whole is divisible by every number of regions to
+// 16: an equal share in millionths would leave three regions nothing of 3/min.
 type share int64
 
 const (
-	whole    share = 1_000_000
-	hardly   share = 20_000 // a difference that is not worth a move
+	whole    share = 720_720
+	hardly   share = 14_414 // a difference that is not worth a move
 	settling       = 3 * time.Second
 )
 

@@ -16,7 +16,7 @@ import (
 
 const (
 	shareText = "100/s"
-	wholes    = 1_000_000
+	wholes    = 720_720
 )
 
 // held reads from the servers what share each region holds, with what it waits
@@ -55,7 +55,7 @@ func tooMuch(shares map[string]int64) string {
 		sum += n
 	}
 	if sum > wholes {
-		return fmt.Sprintf("shares sum up to %d millionths: %v", sum, shares)
+		return fmt.Sprintf("shares sum up to %d of %d: %v", sum, wholes, shares)
 	}
 	return ""
 }
