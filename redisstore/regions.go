@@ -45,7 +45,7 @@ const (
 	HeardNothing Heard = iota // nothing that was not known
 	HeardDebit
 	HeardEarly // its period has not begun by this server's clock: hear it again later
-	HeardFault // the balance cannot be read
+	HeardFault // the balance cannot be read, or is named in a form that this version does not know
 )
 
 // Consumed returns c's balance as other regions know it, for units that were
@@ -195,10 +195,19 @@ func (s *Store) Tell(ctx context.Context, taken []*Consumption) error {
 // incarnationLength is that of run and born in lua/5_tell.lua.
 const incarnationLength = 15
 
-// Hear debits what another region took, and returns what came of each.
+// Hear debits what another region took, and returns what came of each. One that
+// cannot be debited here keeps none of the others from it.
 func (s *Store) Hear(ctx context.Context, region string, taken []*Consumption) (map[*Consumption]Heard, error) {
 	outcome := make(map[*Consumption]Heard, len(taken))
-	err := s.batches(taken, tellTogether, func(_ uint16, some []*Consumption) error {
+	known := make([]*Consumption, 0, len(taken))
+	for _, c := range taken {
+		if _, err := c.group(); err != nil {
+			outcome[c] = HeardFault
+			continue
+		}
+		known = append(known, c)
+	}
+	err := s.batches(known, tellTogether, func(_ uint16, some []*Consumption) error {
 		keys := make([]string, 0, 2*len(some))
 		body := appendArray(nil, hearFields*len(some))
 		for _, c := range some {

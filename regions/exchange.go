@@ -86,6 +86,7 @@ type Stats struct {
 	Told      int64 // changed balances that were sent, each to each peer
 	Heard     int64 // that were heard
 	Debited   int64 // of those, that changed a balance here
+	Unread    int64 // of those, that could not be debited here and were passed over
 	Bytes     int64 // of payload sent
 	Messages  int64 // sent
 	Failed    int64 // messages that were not acknowledged
@@ -353,6 +354,8 @@ func (e *Exchange) Hear(ctx context.Context, from string, taken []redisstore.Con
 		switch came {
 		case redisstore.HeardDebit:
 			e.stats.Debited++
+		case redisstore.HeardFault:
+			e.stats.Unread++
 		case redisstore.HeardEarly:
 			if old, held := p.early[accountOf(c)]; (!held || old.Incarnation != c.Incarnation || old.Out <= c.Out) && len(p.early) < e.settings.MostKeys {
 				p.early[accountOf(c)] = *c

@@ -253,3 +253,17 @@ func TestGifts(t *testing.T) {
 		p.want(want, "4 of 10 given back")
 	}
 }
+
+// A balance that is named in a form of another version is passed over: the others
+// of its letter are heard, and the letter is done with.
+func TestAnUnknownFormFailsNoLetter(t *testing.T) {
+	p := newPair(t, "100/day")
+	good := p.take(3)
+	bad := good
+	bad.Balance = "2:" + bad.Balance
+	came, err := p.there.Hear(context.Background(), "eu", []*redisstore.Consumption{&bad, &good})
+	if err != nil || came[&bad] != redisstore.HeardFault || came[&good] != redisstore.HeardDebit {
+		t.Errorf("%v, %v and %v", err, came[&bad], came[&good])
+	}
+	p.want(97, "beside an unknown form")
+}
