@@ -41,8 +41,7 @@ func (f *fallback) answer(b *Bill) {
 // stated returns the answer that wins in b. Open stands only while the store
 // cannot be reached, so that load cannot switch limits off.
 func stated(b *Bill) Failure {
-	var se *StoreError
-	unreachable := errors.As(b.Err, &se) && se.Unreachable
+	down := outOfReach(b)
 	winner := Open
 	for i := range b.balances {
 		if b.balances[i].Trial != 0 {
@@ -52,11 +51,17 @@ func stated(b *Bill) Failure {
 		switch {
 		case f == Closed:
 			return Closed
-		case f != Open || !unreachable:
+		case f != Open || !down:
 			winner = Local
 		}
 	}
 	return winner
+}
+
+// outOfReach reports whether b was not decided because nobody can be asked.
+func outOfReach(b *Bill) bool {
+	var se *StoreError
+	return errors.As(b.Err, &se) && se.Unreachable
 }
 
 // refuseAnyway answers charge i if no store is needed to refuse it: what can
@@ -75,14 +80,25 @@ func (b *Bill) refuseAnyway(i int) bool {
 }
 
 func (b *Bill) refuse() {
+	down := outOfReach(b)
 	for i := range b.Each {
 		d := &b.Each[i]
 		*d = Decision{Allowed: true, Source: "none", Limit: Unbounded, Remaining: Unbounded}
 		if b.entry[i] < 0 || b.Charges[i].Trial != 0 {
 			continue
 		}
-		d.Limit, d.Remaining = b.Charges[i].Limit.Most(), 0
-		if !b.refuseAnyway(i) && b.Charges[i].Limit.failure == Closed && b.Charges[i].Cost > 0 {
+		l := &b.Charges[i].Limit
+		d.Limit = l.Most()
+		if l.failure != Closed { // its own answer: it is not debited, and refuses nobody
+			d.Remaining = d.Limit
+			if l.failure == Open && down {
+				d.Reason = FailedOpen
+			}
+			b.refuseAnyway(i)
+			continue
+		}
+		d.Remaining = 0
+		if !b.refuseAnyway(i) && b.Charges[i].Cost > 0 {
 			d.Allowed, d.Reason, d.RetryAfter = false, FailedClosed, closedRetry
 		}
 	}

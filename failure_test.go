@@ -299,3 +299,35 @@ func TestALocalAnswerHasNoReceipt(t *testing.T) {
 		t.Errorf("a local answer carries %+v", b.Charges[0].Receipt)
 	}
 }
+
+// TestEachChargeHasItsOwnAnswer: a closed limit refuses the bill, and what stands
+// beside it reads as what it states itself, undebited.
+func TestEachChargeHasItsOwnAnswer(t *testing.T) {
+	limit := func(text string) Limit {
+		l, err := ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	b := Bill{Charges: []Charge{
+		limit("4/hour on_store_failure=open").Charge("a"),
+		limit("5/hour on_store_failure=closed").Charge("b"),
+		limit("6/hour on_store_failure=local").Charge("c"),
+	}}
+	if err := downLimiter(t, &downStore{err: unreachable}, 1).Decide(context.Background(), &b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Allowed || b.Reason != FailedClosed || b.Binding != 1 {
+		t.Errorf("the bill: %+v", b.Decision)
+	}
+	for i, want := range []Decision{
+		{Allowed: true, Reason: FailedOpen, Limit: 4, Remaining: 4},
+		{Reason: FailedClosed, Limit: 5},
+		{Allowed: true, Limit: 6, Remaining: 6},
+	} {
+		if d := b.Each[i]; d.Allowed != want.Allowed || d.Reason != want.Reason || d.Limit != want.Limit || d.Remaining != want.Remaining {
+			t.Errorf("charge %d: %+v, want %+v", i, d, want)
+		}
+	}
+}
