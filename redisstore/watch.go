@@ -173,9 +173,9 @@ func (w *Watch) ask(ctx context.Context, n *watched) {
 	if in.err != nil {
 		return
 	}
-	w.compare(n, was)
+	lost := w.compare(n, was)
 	if run != "" {
-		w.identify(n, run, role, evicted, policy, guarded)
+		w.identify(n, run, role, evicted, policy, guarded, lost)
 	}
 	n.known, n.at = n.next, time.Now()
 }
@@ -185,25 +185,33 @@ func (w *Watch) key(n *watched) string {
 	return fmt.Sprintf("%s1:{%d}:mark:%s", w.store.keys.prefix, n.group, w.id)
 }
 
-// compare holds the mark that was found against the last that was confirmed.
-func (w *Watch) compare(n *watched, was int64) {
+// compare holds the mark that was found against the last that was confirmed, and
+// returns whether something is lost.
+func (w *Watch) compare(n *watched, was int64) (lost bool) {
 	switch {
 	case n.known == 0 || time.Since(n.at) > markLife/2: // none yet, or it may have expired
+		return false
 	case was == 0:
 		w.flushed.Add(1)
 		w.say(Notice{Flushed, n.node, 1})
 	case was < n.known:
 		w.rolledBack.Add(1)
 		w.say(Notice{RolledBack, n.node, n.known - was})
+	default:
+		return false
 	}
+	return true
 }
 
-// identify takes note of who the node is.
-func (w *Watch) identify(n *watched, run, role string, evicted int64, policy string, guarded bool) {
+// identify takes note of who the node is. That another server answers goes without
+// saying where its loss was just told.
+func (w *Watch) identify(n *watched, run, role string, evicted int64, policy string, guarded, lost bool) {
 	first := n.run == ""
 	if !first && (run != n.run || role != n.role) {
 		w.replaced.Add(1)
-		w.say(Notice{Replaced, n.node, 1})
+		if !lost {
+			w.say(Notice{Replaced, n.node, 1})
+		}
 	}
 	if run != n.run { // a fresh server: what it was set up with is not known yet
 		n.evicted = 0

@@ -89,6 +89,9 @@ func TestLostCountersAreNoticed(t *testing.T) {
 		got := w.Losses()
 		return got.Replaced == 1 && got.Flushed == 2
 	})
+	if n := told.count(redisstore.Replaced, ""); n != 0 {
+		t.Errorf("one restart is told of as a loss and, %d times, as another server", n)
+	}
 	if got := w.Losses(); got.RolledBack != 1 || got.Evicted != 0 {
 		t.Errorf("told of what did not happen: %+v", got)
 	}

@@ -13,7 +13,7 @@ var notices = map[string]struct {
 	level slog.Level
 	text  string
 }{
-	redisstore.Flushed:    {slog.LevelError, "the store's counters are gone: it was flushed or came back empty; every limit begins anew"},
+	redisstore.Flushed:    {slog.LevelError, "the store's counters are gone: it was flushed, or restarted or replaced and came back empty; every limit begins anew"},
 	redisstore.RolledBack: {slog.LevelError, "the store lost its last writes, as in a failover: what was charged in them may be charged again"},
 	redisstore.Evicted:    {slog.LevelError, "the store evicted keys, balances among them: their limits begin anew"},
 	redisstore.Replaced:   {slog.LevelWarn, "another server answers for the store, or it was restarted"},
