@@ -44,6 +44,21 @@ func replyError(text string) *weir.StoreError {
 	return &weir.StoreError{Kind: k.name, Unreachable: k.unreachable}
 }
 
+// Refused returns what a server that is there means by refusing, where err holds
+// its reply: that it is full, a replica, or forbids it. It is nil for everything
+// else, also for a server that answers and says that nobody can be served.
+func Refused(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text, ok := refusal(err); ok {
+		if e := replyError(text); !e.Unreachable {
+			return e
+		}
+	}
+	return nil
+}
+
 // storeError returns the StoreError for err, which is not nil.
 func storeError(err error) *weir.StoreError {
 	var se *weir.StoreError

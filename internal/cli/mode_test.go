@@ -124,3 +124,16 @@ func TestModeAlwaysEnds(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// TestModeOfAFullStore: a store that is there and refuses the write is an error,
+// and nothing is switched.
+func TestModeOfAFullStore(t *testing.T) {
+	server := testredis.Start(t, "maxmemory 1", "maxmemory-policy noeviction")
+	p := start(t, "serve", "-c", policyFile(t, switchable), "--http", "127.0.0.1:0", "--store", server.URL(), "--drain-notice", "1ms")
+	if said := tell(t, 1, "mode", "shadow", "--rule", "login", "--for", "5m", "--addr", p.admin); !strings.Contains(said, "503") || !strings.Contains(said, "oom") {
+		t.Errorf("the command says %s", said)
+	}
+	if p.count(`"msg":"asked to switch the mode of rules, and the store refused: nothing is switched"`) != 1 || p.count(`"msg":"the mode of rules is switched"`) != 0 {
+		t.Error("the log does not tell of the refusal alone")
+	}
+}

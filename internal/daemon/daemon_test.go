@@ -193,7 +193,7 @@ func TestFileChange(t *testing.T) {
 	}
 	d := begin(t, Config{File: policy, Watch: true, Doors: []Door{HTTP(Listen{Address: "127.0.0.1:0"})}})
 	check := func(ip string) string {
-		w, err := http.Post("http://"+d.address+"/v1/check", "application/json", strings.NewReader(`{"ip":"`+ip+`"}`))
+		w, err := http.Post("http://"+d.address+"/v1/check", "application/json", strings.NewReader(`{"path":"/","ip":"`+ip+`"}`))
 		if err != nil {
 			t.Fatal(err)
 		}

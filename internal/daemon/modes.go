@@ -11,6 +11,7 @@ import (
 	"github.com/weirhq/weir/directory"
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/policy"
+	"github.com/weirhq/weir/redisstore"
 )
 
 // Switching modes is for emergencies: a rule that refuses whom it should not is
@@ -18,7 +19,10 @@ import (
 // stated time. What is switched is kept in Redis and read four times a second.
 //
 // A switch must work when Redis does not: then, and where there is none, it holds
-// for this instance alone, and the answer says so. Each switch ends by itself;
+// for this instance alone, and the answer says so. A Redis that is there and
+// refuses the write is another matter: the instances would differ while all of
+// them can be reached, so nothing is switched and the refusal is the answer. Each
+// switch ends by itself;
 // one that cannot be read any more ends at its time all the same, because the
 // gate has the time too.
 
@@ -59,17 +63,21 @@ func (m *modes) close() {
 }
 
 // Switch implements admin.Modes.
-func (m *modes) Switch(ctx context.Context, rule, mode string, d time.Duration, by, from string) (until time.Time, everywhere bool) {
+func (m *modes) Switch(ctx context.Context, rule, mode string, d time.Duration, by, from string) (until time.Time, everywhere bool, err error) {
 	s := directory.Switch{Rule: rule, Left: d, By: by}
 	s.Mode, _ = policy.ModeNamed(mode) // the door has checked it
 	until = time.Now().Add(s.Left)
-	var err error
 	if m.directory != nil {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if err = m.directory.SetSwitch(ctx, s); err == nil {
 			m.read(ctx)
 		}
+	}
+	if refused := redisstore.Refused(err); refused != nil {
+		m.log.Warn("asked to switch the mode of rules, and the store refused: nothing is switched", "rule", ruleWord(s.Rule),
+			"mode", s.Mode.String(), "for", s.Left.String(), "by", s.By, "from", from, "error", refused.Error())
+		return until, false, refused
 	}
 	everywhere = m.directory != nil && err == nil
 	m.mu.Lock()
@@ -84,7 +92,7 @@ func (m *modes) Switch(ctx context.Context, rule, mode string, d time.Duration, 
 	m.log.Warn("asked to switch the mode of rules", "rule", ruleWord(s.Rule), "mode", s.Mode.String(), "for", s.Left.String(),
 		"by", s.By, "from", from, "everywhere", everywhere)
 	m.apply()
-	return until, everywhere
+	return until, everywhere, nil
 }
 
 func (m *modes) keepReading(ctx context.Context) {

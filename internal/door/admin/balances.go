@@ -160,6 +160,10 @@ func (d *door) audit(what string, n *named, from string, err error) {
 		attrs = append(attrs, slog.String("for", n.span.String()))
 	}
 	var input *weir.InputError
+	var store *weir.StoreError
+	if errors.As(err, &store) && store.Unknown {
+		attrs = append(attrs, slog.String("done", "unknown"))
+	}
 	switch {
 	case errors.As(err, &input): // its text may hold a part of a key
 		attrs = append(attrs, slog.String("wrong", input.Field))

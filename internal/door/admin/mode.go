@@ -14,8 +14,10 @@ import (
 type Modes interface {
 	// Switch puts rule, or with "" every rule not switched by name, into mode for
 	// d, or with 0 ends the switch that is there. by is who asks, from where they
-	// come. It returns when that ends and whether it holds on all instances.
-	Switch(ctx context.Context, rule, mode string, d time.Duration, by, from string) (until time.Time, everywhere bool)
+	// come. It returns when that ends and whether it holds on all instances. A
+	// shared store that answers and refuses is a *weir.StoreError: then nothing
+	// is switched.
+	Switch(ctx context.Context, rule, mode string, d time.Duration, by, from string) (until time.Time, everywhere bool, err error)
 }
 
 // Switched is the answer of /v1/mode.
@@ -72,7 +74,11 @@ func (d *door) mode(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	until, everywhere := d.Modes.Switch(r.Context(), q.rule, q.mode, q.length, q.by, peer(r))
+	until, everywhere, err := d.Modes.Switch(r.Context(), q.rule, q.mode, q.length, q.by, peer(r))
+	if err != nil {
+		api.Fail(w, err)
+		return
+	}
 	api.Write(w, http.StatusOK, Switched{q.mode, q.rule, until.UTC().Format(time.RFC3339), everywhere})
 }
 

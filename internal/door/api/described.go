@@ -20,20 +20,20 @@ type header map[string][]string
 // Values implements identity.Header.
 func (h header) Values(name string) []string { return h[textproto.CanonicalMIMEHeaderKey(name)] }
 
-// Described reads a described request. What it leaves out is as in a GET of / by
-// nobody; one that leaves out everything describes nothing.
+// Described reads a described request. Its path is required, for rules go by it;
+// what else it leaves out is as in a GET by nobody.
 func (b *Body) Described() (*Described, error) {
-	r := &Described{Call: identity.Call{Method: "GET", Path: "/"}}
+	r := &Described{Call: identity.Call{Method: "GET"}}
 	h := make(header)
 	r.Call.Header = h
 	names := []string{"method", "path", "host", "ip", "headers", "attrs", "cost", "receipt"}
-	empty := true
+	given := false
 	err := b.Object(names, func(field int) (err error) {
-		empty = empty && field >= 6 // cost and receipt say nothing of the request
 		switch names[field] {
 		case "method":
 			r.Call.Method, err = b.method()
 		case "path":
+			given = true
 			err = b.target(&r.Call)
 		case "host":
 			r.Call.Host, err = b.Text()
@@ -55,7 +55,7 @@ func (b *Body) Described() (*Described, error) {
 		}
 		return err
 	})
-	if err == nil && empty {
+	if err == nil && !given {
 		err = Within("path", Wrong("is missing; describe the request by its path, at least"))
 	}
 	return r, err

@@ -32,6 +32,8 @@ func Fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &input):
 		Refuse(w, Problem{Status: http.StatusBadRequest, Field: input.Field, Detail: input.Error()})
+	case errors.As(err, &store) && store.Unknown:
+		Refuse(w, Problem{Status: http.StatusServiceUnavailable, Detail: "the store did not answer (" + store.Kind + "): it may or may not have been done"})
 	case errors.As(err, &store):
 		Refuse(w, Problem{Status: http.StatusServiceUnavailable, Detail: "the store did not do it: " + store.Kind})
 	default:

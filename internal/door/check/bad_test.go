@@ -68,6 +68,7 @@ var bad = []struct{ name, path, body, field, message string }{
 	{"refund of a long receipt", "/v1/refund", `{"receipt":"` + strings.Repeat("A", 9000) + `"}`, "receipt", "not a receipt"},
 	{"check of a relative path", "/v1/check", `{"path":"a"}`, "path", "must begin with /"},
 	{"check of nothing", "/v1/check", `{}`, "path", "is missing"},
+	{"check without a path", "/v1/check", `{"ip":"192.0.2.1","method":"POST"}`, "path", "is missing"},
 	{"check of nothing, at a cost", "/v1/check", `{"cost":2,"receipt":true}`, "path", "is missing"},
 	{"check of an empty path", "/v1/check", `{"path":""}`, "path", "must begin with /"},
 	{"check without method", "/v1/check", `{"path":"/","method":""}`, "method", "is empty"},
