@@ -35,7 +35,7 @@ func newClient(addr, tokenFile, hint string) (*client, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}}
 	} else if u, err := url.Parse(addr); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
-		return nil, misuse("write http://HOST:PORT, https://HOST:PORT or unix:PATH", "%q is no address of a daemon", addr)
+		return nil, misuse("write http://HOST:PORT, https://HOST:PORT or unix:PATH", "%q is no address of a daemon", redacted(addr))
 	}
 	c.base = strings.TrimRight(c.base, "/")
 	if tokenFile != "" {
@@ -46,6 +46,24 @@ func newClient(addr, tokenFile, hint string) (*client, error) {
 		c.token = token
 	}
 	return c, nil
+}
+
+// redacted returns a URL without the password that it may hold, for errors. It
+// need not be one that can be read.
+func redacted(s string) string {
+	if u, err := url.Parse(s); err == nil && u.User == nil && u.Opaque == "" {
+		return s
+	} else if err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	if at := strings.LastIndexByte(s, '@'); at >= 0 {
+		scheme, _, found := strings.Cut(s[:at], "://")
+		if !found {
+			return "xxxxx" + s[at:]
+		}
+		return scheme + "://xxxxx" + s[at:]
+	}
+	return s
 }
 
 // readSecret returns a file's text without the line end.
@@ -93,7 +111,7 @@ func (c *client) ask(r *http.Request, answer any) error {
 	if err != nil {
 		var dial *net.OpError
 		if errors.As(err, &dial) && dial.Op == "dial" {
-			return misuse(c.hint, "nobody answers at %s: %w", c.base, dial.Err)
+			return misuse(c.hint, "nobody answers at %s: %w", redacted(c.base), dial.Err)
 		}
 		return err
 	}

@@ -97,7 +97,7 @@ func upstreamsOf(o *proxy.Options, upstreams, attrs []string) error {
 	for _, s := range upstreams {
 		u, err := url.Parse(s)
 		if err != nil {
-			return misuse(hint, "--upstream %q is no URL", s)
+			return misuse(hint, "--upstream %q is no URL", redacted(s))
 		}
 		o.Upstreams = append(o.Upstreams, u)
 	}
