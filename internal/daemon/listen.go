@@ -62,6 +62,10 @@ func (e *ListenError) Error() string {
 // Unwrap returns the cause, or nil.
 func (e *ListenError) Unwrap() error { return e.Err }
 
+// shortToken is how many characters a token has at least that cannot be guessed by
+// trying.
+const shortToken = 16
+
 // unixPath returns PATH of unix:PATH.
 func (l *Listen) unixPath() (string, bool) { return strings.CutPrefix(l.Address, "unix:") }
 
@@ -83,6 +87,9 @@ func (l *Listen) check(door string) error {
 	}
 	if l.NeedsToken && !local && l.Token == "" {
 		return wrong(l.Address+" is off loopback and the door has no token", "set WEIR_ADMIN_TOKEN, or admin.token_file in the policy file")
+	}
+	if l.NeedsToken && !local && len(l.Token) < shortToken {
+		return wrong(fmt.Sprintf("%s is off loopback and the token has fewer than %d characters", l.Address, shortToken), "make one such as: openssl rand -hex 32")
 	}
 	switch l.Auth {
 	case "":

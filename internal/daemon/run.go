@@ -71,6 +71,9 @@ func Run(ctx context.Context, c Config) (err error) {
 		if err := c.Doors[i].Listen.check(c.Doors[i].Name); err != nil {
 			return err
 		}
+		if l := &c.Doors[i].Listen; l.NeedsToken && l.Token != "" && len(l.Token) < shortToken {
+			c.Log.Warn("the token is short and could be guessed", "door", c.Doors[i].Name, "shorter_than", shortToken)
+		}
 	}
 	changed, stop, err := c.watch()
 	if err != nil {
