@@ -57,9 +57,9 @@ const (
 
 type consume struct {
 	store, key, group, name, to string
-	claimAfter                          time.Duration
-	once                                bool
-	log                                 *slog.Logger
+	claimAfter                  time.Duration
+	once                        bool
+	log                         *slog.Logger
 }
 
 func newConsume() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/policy"
 )
 
-//go:embed regions.md
+//go:embed regions.md.tmpl
 var prose string
 
 // Document writes docs/regions.md and its pictures, by their path beside it: the
