@@ -37,6 +37,7 @@ func (f *File) Check() []Finding {
 	f.checkExempt(add)
 	f.checkTrust(add)
 	f.checkSecrets(add)
+	f.checkDoors(add)
 	if f.Store.URL == "memory" && f.MaxOvershoot > 0 {
 		add("max_overshoot", "max_overshoot does nothing with store: memory, where no decision makes a trip")
 	}
@@ -161,6 +162,13 @@ func (f *File) checkSecrets(add func(field, format string, args ...any)) {
 		if _, err := os.Stat(s.file); err != nil {
 			add(s.field, "%s cannot be read here (%v); a daemon does not start without it", s.field, errors.Unwrap(err))
 		}
+	}
+}
+
+// checkDoors finds a door that the file alone does not open.
+func (f *File) checkDoors(add func(field, format string, args ...any)) {
+	if a := f.Listen.GRPC.Address; a != "" && a != "off" {
+		add("listen.grpc", "the grpc door needs the flag --rls-config; weir serve does not start without it")
 	}
 }
 

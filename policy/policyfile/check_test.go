@@ -51,6 +51,7 @@ func TestCheck(t *testing.T) {
 			[]string{`p.yaml:3:10: rule "r" counts by header:X-Id and host alone, which the caller chooses`}},
 		{"caller-chosen beside route", rule("    match: {paths: [/a]}\n    key: [route, \"cookie:c\"]\n    limit: 10/s burst=20\n"),
 			[]string{`p.yaml:4:10: rule "r" counts by cookie:c alone`}},
+		{"a grpc door", "listen: {grpc: \"127.0.0.1:8081\"}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"), []string{"p.yaml:1:16: the grpc door needs the flag --rls-config"}},
 		{"everybody is a proxy", "client_ip: {trusted_proxies: [10.0.0.0/8, 0.0.0.0/0, \"::/0\"]}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
 			[]string{"p.yaml:1:43: 0.0.0.0/0 trusts everybody", "p.yaml:1:54: ::/0 trusts everybody"}},
 		{"no secret", "key_secret_file: no-such-secret\nadmin: {token_file: no-such-token}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
