@@ -73,11 +73,17 @@ func choose(names []string) ([]promise, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no promise is named %q", name)
+			return nil, &NameError{name}
 		}
 	}
 	return chosen, nil
 }
+
+// NameError is a promise asked for that there is not.
+type NameError struct{ Name string }
+
+// Error returns the name.
+func (e *NameError) Error() string { return fmt.Sprintf("no promise is named %q", e.Name) }
 
 // runSome runs the histories from first up to end on one store.
 func (r *Report) runSome(ctx context.Context, open Open, chosen []promise, seed uint64, first, end int) (err error) {

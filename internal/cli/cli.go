@@ -115,7 +115,11 @@ Every flag can be given in the environment, as WEIR_ and its name in capitals
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return misuse(fmt.Sprintf("%s --help lists the flags", cmd.CommandPath()), "%w", err)
+		hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
+		if strings.Contains(err.Error(), "must be a duration") {
+			hint = "times have the units ms, s, m and h; a day is 24h"
+		}
+		return misuse(hint, "%w", err)
 	})
 	root.AddCommand(newDemo(), newServe(), newProxy(), newTake(), newExplain(), newPolicy(), newVerify(), newBench(), newSim(), newReplay(), newSuggest(), newMigrate(), newMode(), newDrill(), newTop(), newWhy(), newReset(), newBlock(), newVersion())
 	return root

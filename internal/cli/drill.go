@@ -37,6 +37,12 @@ is one. Real requests get them. The instance must have been started with
 			if !cmd.Flags().Changed("for") {
 				return misuse("usage: "+cmd.UseLine(), "--for is missing: a drill always ends")
 			}
+			if f := cmd.Flags(); f.Changed("latency") && args[0] != fault.Latency || f.Changed("reply") && args[0] != fault.Refusal {
+				return misuse("usage: "+cmd.UseLine(), "--latency goes with latency, --reply with refusal, and neither with %s", args[0])
+			}
+			if args[0] == fault.Latency && (latency <= 0 || latency > time.Minute) {
+				return misuse("", "--latency %s: must be more than 0 and at most 1m", latency)
+			}
 			ask := map[string]any{"fault": args[0], "for": length.String(), "percent": percent, "by": by}
 			switch args[0] {
 			case fault.Latency:

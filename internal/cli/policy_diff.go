@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,9 @@ continuous integration.`,
 			if len(logs) == 0 {
 				return misuse("usage: "+cmd.UseLine(), "--traffic LOG is missing")
 			}
+			if maxRefused < -1 || maxAdmitted < -1 {
+				return misuse("", "--max-refused and --max-admitted are numbers of callers; -1 is any number")
+			}
 			var runs [2]*replay.Run
 			for i, name := range args {
 				run, _, err := loadRun(name, replay.Options{Clients: true})
@@ -51,6 +55,9 @@ continuous integration.`,
 			wrong := tellLines(cmd.ErrOrStderr(), logs, &lines)
 			d := replay.Compare(runs[0], runs[1])
 			d.SkippedLines = lines.Bad + lines.Aside
+			if wrong == nil && d.Requests == 0 {
+				return misuse("", "--traffic %s: there is no request in it, so nothing is compared", strings.Join(logs, ", "))
+			}
 			if asJSON {
 				err = printJSON(cmd.OutOrStdout(), d)
 			} else {

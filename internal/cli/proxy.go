@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/identity"
@@ -19,6 +20,7 @@ import (
 
 func newProxy() *cobra.Command {
 	e, l, a := &engine{}, &listenFlags{}, &adminFlags{}
+	beside, g, r := &listenFlags{}, &rlsFlags{}, &respFlags{}
 	var limit string
 	var upstreams, key, trusted, attrs []string
 	proxyProtocol := false
@@ -28,7 +30,9 @@ func newProxy() *cobra.Command {
 		Short: "Run a limiting reverse proxy",
 		Long: `Run a reverse proxy that passes on what the policy admits and refuses the rest
 with 429. Either one --limit, counted by --key, or a policy file says what is
-admitted. The listener serves nothing of its own.`,
+admitted. The listener serves nothing of its own: --http, --grpc and --resp open the
+doors of weir serve beside it, on the same balances. What the policy file says
+under listen is weir serve's, and does not open them.`,
 		Example: `  weir proxy --upstream http://127.0.0.1:3000 --limit 100/min --key ip
   weir proxy --upstream http://127.0.0.1:3000 -c weir.yaml --listen :8000`,
 		Args: arguments(),
@@ -59,6 +63,10 @@ admitted. The listener serves nothing of its own.`,
 					"--proxy-protocol believes trusted peers, and none is named")
 			}
 			c.Doors = []daemon.Door{daemon.Proxy(listen, o)}
+			beside.cert, beside.key = l.cert, l.key
+			if err := besides(cmd.Flags(), beside, g, r, &c); err != nil {
+				return err
+			}
 			if a.address != daemon.Off { // the file's is that of serve, which may run beside
 				management, err := a.listen(cmd.Flags(), c.File)
 				if err != nil {
@@ -84,8 +92,41 @@ admitted. The listener serves nothing of its own.`,
 	f.IntVar(&o.MaxWaiting, "max-waiting", 1000, "how many requests leaky buckets may hold back at a time")
 	f.StringVar(&a.address, "admin", daemon.Off, "where the admin door listens, with its metrics: HOST:PORT, unix:PATH or off")
 	l.certificates(f)
+	beside.flags(f, "http", daemon.Off)
+	beside.clients(f)
+	g.flags(f)
+	r.flags(f)
 	e.flags(f)
 	return cmd
+}
+
+// besides adds the doors of weir serve that flags ask for. The policy file's are
+// left to a weir serve that may run beside, but for who may use them.
+func besides(f *pflag.FlagSet, l *listenFlags, g *rlsFlags, r *respFlags, c *daemon.Config) error {
+	if l.address != daemon.Off {
+		listen, err := l.listen(f, "http", &c.File.Listen.HTTP)
+		if err != nil {
+			return err
+		}
+		c.Doors = append(c.Doors, daemon.HTTP(listen))
+	}
+	if f.Changed("resp") {
+		if err := r.config(f, l, c); err != nil {
+			return err
+		}
+	}
+	if f.Changed("grpc") {
+		return g.config(f, l, c)
+	}
+	if f.Changed("rls-config") {
+		return misuse("name the door: --grpc HOST:PORT", "--rls-config goes with --grpc here")
+	}
+	for door, listen := range map[string]*policyfile.Listener{"grpc": &c.File.Listen.GRPC, "resp": &c.File.Listen.RESP} {
+		if listen.Address != "" && listen.Address != daemon.Off && !f.Changed(door) {
+			c.Log.Warn("the policy file's door is weir serve's and is not opened here", "door", door, "address", listen.Address, "flag", "--"+door)
+		}
+	}
+	return nil
 }
 
 // upstreamsOf reads what requests are passed on to, and what is read of them.

@@ -118,9 +118,13 @@ func (l *listenFlags) flags(f *pflag.FlagSet, door, address string) {
 }
 
 func (l *listenFlags) access(f *pflag.FlagSet) {
+	l.certificates(f)
+	l.clients(f)
+}
+
+func (l *listenFlags) clients(f *pflag.FlagSet) {
 	f.StringVar(&l.auth, "auth", "", "who may use a door off loopback: token, mtls or none")
 	f.StringVar(&l.tokenFile, "token-file", "", "file with the token of --auth token")
-	l.certificates(f)
 	f.StringVar(&l.clientCA, "tls-client-ca", "", "CA of the clients of --auth mtls")
 }
 
@@ -211,7 +215,7 @@ other --rls flags are what that server takes from its environment.`,
 				c.Doors = append(c.Doors, daemon.Admin(management))
 			}
 			if len(c.Doors) == 0 {
-				return misuse("", "every door is off: there is nothing to serve")
+				return misuse("", "every door but the admin door is off: there is nothing to serve")
 			}
 			c.Store.Drills = drills
 			return e.run(cmd.Context(), c)

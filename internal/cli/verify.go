@@ -77,6 +77,10 @@ func runVerify(ctx context.Context, w io.Writer, vectors, store string, o verify
 	default:
 		report, err = verify.Run(ctx, open, o)
 	}
+	var unknown *verify.NameError
+	if errors.As(err, &unknown) {
+		return misuse("", "--only: %w", err)
+	}
 	if err != nil {
 		return err
 	}
