@@ -215,7 +215,7 @@ other --rls flags are what that server takes from its environment.`,
 				c.Doors = append(c.Doors, daemon.Admin(management))
 			}
 			if len(c.Doors) == 0 {
-				return misuse("", "every door but the admin door is off: there is nothing to serve")
+				return misuse("", "every door is off: there is nothing to serve")
 			}
 			c.Store.Drills = drills
 			return e.run(cmd.Context(), c)
