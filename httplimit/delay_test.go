@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,11 +86,11 @@ func TestDelayGivenUp(t *testing.T) {
 func TestMaxWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter(t, weir.Options{})
-		var handler served
+		var handler atomic.Int32
 		h := build(t, l, httplimit.Options{
 			Rules:      []httplimit.Rule{{Key: httplimit.ByIP(), Limits: []weir.Limit{limit(t, "1/s algorithm=leaky_bucket burst=9")}}},
 			MaxWaiting: 2,
-		})(&handler)
+		})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handler.Add(1) }))
 		get(h, peer)
 		for range 2 {
 			go get(h, peer)
@@ -109,8 +110,8 @@ func TestMaxWaiting(t *testing.T) {
 		if code := <-done; code != 200 {
 			t.Errorf("when there are places again: %d", code)
 		}
-		if handler != 6 {
-			t.Errorf("the handler ran %d times", handler)
+		if n := handler.Load(); n != 6 {
+			t.Errorf("the handler ran %d times", n)
 		}
 	})
 }

@@ -81,7 +81,7 @@ func seal(dst []byte, at int, kind byte) []byte {
 	return dst
 }
 
-// NoValue, given for a part, names the balance of callers that have no value
+// NoValue names, given for a part, the balance of callers that have no value
 // there. No request has it: header fields and paths hold no zero byte.
 const NoValue = "\x00"
 

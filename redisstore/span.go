@@ -35,7 +35,7 @@ func (s *Store) span(ctx context.Context, b *weir.Bill) {
 	defer cancel()
 	parts, trials := s.spread(b)
 	se := s.inParts(within, b, parts, trials)
-	if se != nil && se.Err == errMoving {
+	if se != nil && errors.Is(se.Err, errMoving) {
 		parts, trials = s.byKey(b)
 		se = s.inParts(within, b, parts, trials)
 	}
@@ -187,7 +187,7 @@ func (s *Store) chargeAll(ctx context.Context, b *weir.Bill, parts []spread) *we
 		}
 		// The caller may be gone; what was charged must go back all the same.
 		back := s.receipts(b, parts[:n], before)
-		if se == nil || se.Err == errMoving {
+		if se == nil || errors.Is(se.Err, errMoving) {
 			if failed := s.giveBack(context.WithoutCancel(ctx), back); failed != nil {
 				return failed
 			}
@@ -197,7 +197,7 @@ func (s *Store) chargeAll(ctx context.Context, b *weir.Bill, parts []spread) *we
 			return se
 		}
 		// The time may be up. Until it has gone back it stays charged.
-		s.later(func() { s.giveBack(context.Background(), back) })
+		s.later(func() { _ = s.giveBack(context.Background(), back) }) // told as unknown already
 		return &weir.StoreError{Kind: se.Kind, Err: se.Err, Unreachable: se.Unreachable, Unknown: true}
 	}
 	return nil

@@ -115,7 +115,7 @@ func NewExchange(books Books, s Settings) *Exchange {
 		books: books, settings: s, order: s.Peers,
 		pending: map[account]*redisstore.Consumption{}, known: map[account]*kept{}, peers: map[string]*peer{},
 	}
-	e.shares = newShares(s)
+	e.shares = newShares()
 	for _, name := range s.Peers {
 		e.peers[name] = &peer{name: name, owed: map[account]bool{}, early: map[account]redisstore.Consumption{}}
 	}

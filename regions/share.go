@@ -154,7 +154,7 @@ type shares struct {
 	asks   map[string]int64 // units since they were last counted
 }
 
-func newShares(s Settings) *shares {
+func newShares() *shares {
 	return &shares{held: map[string]share{}, asks: map[string]int64{}}
 }
 

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"encoding/xml"
+	"errors"
 	"flag"
 	"io"
 	"os"
@@ -53,7 +54,7 @@ func TestPicturesAreXML(t *testing.T) {
 		picture := sim.SVG(p, p.Limit, run(t, p.Name, ""))
 		d := xml.NewDecoder(strings.NewReader(picture))
 		for {
-			if _, err := d.Token(); err == io.EOF {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				t.Fatalf("%s: %v", p.Name, err)

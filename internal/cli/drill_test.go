@@ -41,7 +41,7 @@ func TestDrill(t *testing.T) {
 		tell(t, 0, "drill", fault, "--for", "0s", "--addr", p.admin)
 		answers("/closed", "ok")
 	}
-	tell(t, 0, "drill", "unreachable", "--for", "1s", "--addr", p.admin)
+	tell(t, 0, "drill", "unreachable", "--for", "8s", "--addr", p.admin)
 	answers("/closed", "failed_closed")
 	answers("/closed", "ok")
 	until(t, func() string {

@@ -11,5 +11,5 @@ func descriptors() uint64 {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return unknownDescriptors
 	}
-	return uint64(limit.Cur)
+	return uint64(limit.Cur) //nolint:unconvert // signed on FreeBSD
 }

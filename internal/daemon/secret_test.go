@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +13,11 @@ import (
 // nobody waits: many takes are one question to the store at a time.
 func TestOneAsksForTheSecretOfReceipts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, away := 0, true
+		var asked atomic.Int32
+		var back atomic.Bool
 		s := askForSecret(func(ctx context.Context) ([]byte, error) {
-			asked++
-			if away {
+			asked.Add(1)
+			if !back.Load() {
 				<-ctx.Done() // stalled
 				return nil, errors.New("away")
 			}
@@ -31,18 +33,18 @@ func TestOneAsksForTheSecretOfReceipts(t *testing.T) {
 			}
 			<-time.After(10 * time.Millisecond)
 		}
-		if asked != 1 {
-			t.Errorf("asked %d times", asked)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
 		}
-		away = false
+		back.Store(true)
 		<-time.After(2 * secretPause)
 		synctest.Wait()
-		if string(s.secret()) != "secret" || asked != 2 {
-			t.Errorf("%q after %d questions", s.secret(), asked)
+		if string(s.secret()) != "secret" || asked.Load() != 2 {
+			t.Errorf("%q after %d questions", s.secret(), asked.Load())
 		}
 		<-time.After(time.Minute)
-		if asked != 2 {
-			t.Errorf("asked %d times", asked)
+		if n := asked.Load(); n != 2 {
+			t.Errorf("asked %d times", n)
 		}
 	})
 }

@@ -79,10 +79,9 @@ const (
 
 // row is a line of the table.
 type row struct {
-	fault  string
-	f      figures
-	back   time.Duration
-	answer string
+	fault string
+	f     figures
+	back  time.Duration
 }
 
 var table struct {

@@ -21,7 +21,7 @@ type books struct {
 	items   int64             // heard
 }
 
-type heard struct{ out, back, guessed int64 }
+type heard struct{ out, guessed int64 }
 
 // perCall is how many balances a script call of redisstore takes.
 const perCall = 128

@@ -37,8 +37,9 @@ func lags(ctx context.Context, pictures map[string]string) (string, error) {
 	var xs []float64
 	measured, bound := curve{"measured", "global", nil}, curve{"bound", "bound", nil}
 	for _, count := range []int{2, 3, 5, 10} {
-		for _, lag := range []time.Duration{20, 50, 120, 250, 500} {
-			o := Options{Regions: count, Lag: lag * time.Millisecond, Length: 10 * time.Second}
+		for _, ms := range []int{20, 50, 120, 250, 500} {
+			lag := time.Duration(ms) * time.Millisecond
+			o := Options{Regions: count, Lag: lag, Length: 10 * time.Second}
 			if err := o.Fill(); err != nil {
 				return "", err
 			}

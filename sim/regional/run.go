@@ -40,7 +40,7 @@ func run(ctx context.Context, o Options, scope policy.Scope) (Row, error) {
 		clock.Set(began + at.Microseconds())
 		beyond.at(at)
 		if at >= warm && at < warm+o.Length {
-			admitted, err := w.arrive(ctx, scope)
+			admitted, err := w.arrive(ctx)
 			if err != nil {
 				return row, err
 			}
@@ -121,7 +121,7 @@ type message struct {
 }
 
 // arrive lets every region be asked for what is due in a tick, in turns.
-func (w *world) arrive(ctx context.Context, scope policy.Scope) (admitted int64, err error) {
+func (w *world) arrive(ctx context.Context) (admitted int64, err error) {
 	rate := 1.5 * float64(w.o.Limit.Units()) * float64(tick) / float64(w.o.Limit.Period())
 	for _, s := range w.sites {
 		for s.due += rate; s.due >= 1; s.due-- {

@@ -58,7 +58,7 @@ func (run *Run) Read(ctx context.Context, files *accesslog.Files, after func()) 
 		}
 		for i := range c.steps[:c.n] {
 			if err == nil {
-				err = run.tally(ctx, &c.steps[i])
+				err = run.tally(&c.steps[i])
 			}
 		}
 		if err != nil {

@@ -107,7 +107,7 @@ type step struct {
 func (run *Run) Take(ctx context.Context, r *accesslog.Record) error {
 	run.match(ctx, &run.one, r)
 	run.charge(ctx, &run.one)
-	return run.tally(ctx, &run.one)
+	return run.tally(&run.one)
 }
 
 // match finds what limits apply to a request. It may run ahead of charge, in
@@ -139,7 +139,7 @@ func (run *Run) charge(ctx context.Context, s *step) {
 }
 
 // tally counts a request that was decided.
-func (run *Run) tally(ctx context.Context, s *step) error {
+func (run *Run) tally(s *step) error {
 	r, v := s.record, &s.verdict
 	run.seen = max(run.seen, r.At)
 	if run.requests == 0 {

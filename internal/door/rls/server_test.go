@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -91,7 +92,7 @@ func TestServer(t *testing.T) {
 	}
 	must(t, stream.CloseSend())
 	_, err = stream.Recv()
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		t.Errorf("the stream of reflection ends with %v", err)
 	}
 	s.Drain()
@@ -118,7 +119,7 @@ func TestToken(t *testing.T) {
 		stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 		must(t, err)
 		must(t, stream.CloseSend())
-		if _, err = stream.Recv(); (err == io.EOF) != (want == codes.OK) {
+		if _, err = stream.Recv(); errors.Is(err, io.EOF) != (want == codes.OK) {
 			t.Errorf("reflection with %q: %v", value, err)
 		}
 	}

@@ -2,6 +2,7 @@ package rlsconfig
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -66,7 +67,9 @@ func (c *Config) add(file string, data []byte, o Options) Errors {
 	r := &reader{file: file, all: o.AllOrNothing}
 	root, err := parse(file, data)
 	if err != nil {
-		return Errors{err.(*Error)} // parse has no other
+		var e *Error
+		errors.As(err, &e) // parse has no other
+		return Errors{e}
 	}
 	var d *Domain
 	if old := c.domains[nameOf(root)]; old != nil {
@@ -132,15 +135,15 @@ func Print(dir string) [sha256.Size]byte {
 	h := sha256.New()
 	files, err := list(dir)
 	if err != nil {
-		fmt.Fprintln(h, "unreadable")
+		_, _ = fmt.Fprintln(h, "unreadable") // a hash takes everything
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil || len(data) > maxSize {
-			fmt.Fprintln(h, "unreadable", len(data))
+			_, _ = fmt.Fprintln(h, "unreadable", len(data))
 			data = nil
 		}
-		fmt.Fprintf(h, "%q %d\n", file, len(data))
+		_, _ = fmt.Fprintf(h, "%q %d\n", file, len(data))
 		h.Write(data)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
