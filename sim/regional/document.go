@@ -48,7 +48,7 @@ func lags(ctx context.Context, pictures map[string]string) (string, error) {
 				return "", err
 			}
 			if count == 3 {
-				xs = append(xs, float64(lag))
+				xs = append(xs, float64(ms))
 				measured.ys, bound.ys = append(measured.ys, float64(row.Overshoot)), append(bound.ys, float64(row.Bound))
 			}
 			fmt.Fprintf(&b, "| %d | %s | %d | %d | %d ms | %d ms |\n", count, o.Lag, row.Bound, row.Overshoot, row.ConvergedMS, 3*(o.Interval+o.Lag).Milliseconds())
