@@ -1,3 +1,8 @@
+// The race detector makes some things dearer than others, so ratios of cost are
+// measured without it.
+
+//go:build !race
+
 package observe_test
 
 import (
