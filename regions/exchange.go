@@ -297,10 +297,15 @@ func (e *Exchange) Hear(ctx context.Context, from string, taken []redisstore.Con
 			e.stats.Debited++
 		case redisstore.HeardFault:
 			e.stats.Unread++
-		case redisstore.HeardEarly:
-			if old, held := p.early[accountOf(c)]; (!held || old.Incarnation != c.Incarnation || old.Out <= c.Out) && len(p.early) < e.settings.MostKeys {
-				p.early[accountOf(c)] = *c
-			}
+		}
+		// What came before its period waits, and is forgotten once it was heard: a
+		// store that fails meanwhile loses nothing of it.
+		old, held := p.early[accountOf(c)]
+		switch newer := !held || old.Incarnation != c.Incarnation || old.Out <= c.Out; {
+		case came == redisstore.HeardEarly && newer && (held || len(p.early) < e.settings.MostKeys):
+			p.early[accountOf(c)] = *c
+		case came != redisstore.HeardEarly && held && newer:
+			delete(p.early, accountOf(c))
 		}
 	}
 	return err
@@ -324,7 +329,6 @@ func (e *Exchange) Again(ctx context.Context) error {
 		for _, c := range p.early {
 			taken = append(taken, c)
 		}
-		clear(p.early)
 		e.mu.Unlock()
 		if len(taken) > 0 {
 			errs = append(errs, e.Hear(ctx, name, taken))
