@@ -368,7 +368,7 @@ func TestDistrustShows(t *testing.T) {
 	}
 	for range 3 {
 		w, err := http.Post("http://"+d.address+"/v1/check", "application/json",
-			strings.NewReader(`{"ip":"192.0.2.1","headers":{"X-Forwarded-For":["198.51.100.7"]}}`))
+			strings.NewReader(`{"path":"/","ip":"192.0.2.1","headers":{"X-Forwarded-For":["198.51.100.7"]}}`))
 		if err != nil || w.Body.Close() != nil {
 			t.Fatal(err)
 		}

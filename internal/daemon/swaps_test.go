@@ -56,7 +56,7 @@ type caller struct {
 
 // ask returns the generation that decided.
 func (c *caller) ask(address string) (int, error) {
-	w, err := http.Post("http://"+address+"/v1/check", "application/json", strings.NewReader(`{"ip":"`+c.ip+`"}`))
+	w, err := http.Post("http://"+address+"/v1/check", "application/json", strings.NewReader(`{"path":"/","ip":"`+c.ip+`"}`))
 	if err != nil {
 		return 0, err
 	}
