@@ -9,7 +9,8 @@
 // What could make a refused bill pass earlier is a refund, a reset, a lifted
 // block or another limit. Another limit is another entry. The verbs void the
 // entries of their balances when they pass through this layer; when they pass
-// through another process, an entry lives for at most a second (see maxAge).
+// through another process, or a change of the balance's limit, an entry lives for at
+// most a second (see maxAge).
 //
 // An entry counts from the moment before the bill was sent: the store's clock
 // was read later, so the entry ends before the promise does. It is made only of

@@ -204,8 +204,11 @@ func TestAllowedIsTheSameWithAndWithoutTheCache(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
+	// Each limit has balances of its own. Two limits on one balance are a limit that
+	// is being changed: what is charged under the faster one may end a refusal under
+	// the slower before its time, which the second that an entry lives bounds.
 	limits := []weir.Limit{
-		weir.Per(3, time.Second), weir.Per(10, time.Second).Burst(4), weir.Per(7, 333*time.Millisecond).Using(algo.FixedWindow),
+		weir.Per(3, time.Second), weir.Per(10, time.Second).Burst(4).Named("other"), weir.Per(7, 333*time.Millisecond).Using(algo.FixedWindow),
 		weir.Per(5, 2*time.Second).Using(algo.SlidingWindow), weir.Per(5, 700*time.Millisecond).Using(algo.SlidingLog),
 		weir.Per(4, time.Second).Using(algo.LeakyBucket).Burst(2),
 	}
