@@ -85,6 +85,10 @@ type Balance struct {
 	Cost   int64      // the sum over the bill's charges on it; 0 only reads
 	Trial  int8       // as in Charge, but index+1 of a Balance for a try
 	Never  bool       // Cost can never fit
+	// Again is for a Quota that is a part of Charge.Limit and may become more:
+	// microseconds until what does not fit into it may be asked for again. 0 is a
+	// Quota that stays.
+	Again int64
 
 	// Written by the store.
 	View    algo.View // before the debit where Debited is false, else after
@@ -222,7 +226,7 @@ func (b *Bill) enter(i int) error {
 	bal := &b.balances[len(b.balances)-1]
 	bal.Charge, bal.Cost, bal.Trial = c, c.Cost, c.Trial
 	c.Limit.fill(&bal.Quota)
-	bal.Fits, bal.Debited, bal.Delay, bal.Blocked = false, false, 0, 0
+	bal.Fits, bal.Debited, bal.Delay, bal.Blocked, bal.Again = false, false, 0, 0, 0
 	return nil
 }
 
@@ -260,6 +264,8 @@ func (b *Bill) settle(i int, source string) {
 	d.RetryAfter = time.Duration(r.RetryAfter) * time.Microsecond
 	switch {
 	case d.Allowed:
+	case bal.Again > 0 && (bal.Never || r.RetryAfter == algo.Never):
+		d.Reason, d.RetryAfter = Limited, time.Duration(bal.Again)*time.Microsecond
 	case bal.Never:
 		d.Reason, d.RetryAfter = TooLarge, Never
 	default:
@@ -270,7 +276,7 @@ func (b *Bill) settle(i int, source string) {
 	}
 	if bal.Blocked > 0 && !d.Allowed {
 		d.Remaining = 0
-		if !bal.Never {
+		if d.Reason != TooLarge {
 			d.Reason = Blocked
 		}
 		if d.RetryAfter != Never { // a spent balance may outlast the block

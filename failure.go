@@ -65,15 +65,18 @@ func outOfReach(b *Bill) bool {
 }
 
 // refuseAnyway answers charge i if no store is needed to refuse it: what can
-// never fit, and what a limit of nothing is asked for.
+// never fit, and what a limit of nothing is asked for. It is the limit that says
+// so and not the balance's quota, which a layer may have cut to a part of it.
 func (b *Bill) refuseAnyway(i int) bool {
 	bal := &b.balances[b.entry[i]]
-	if bal.Cost == 0 || !bal.Never && bal.Quota.N > 0 {
+	var whole algo.Quota
+	bal.Charge.Limit.fill(&whole)
+	if bal.Cost == 0 || whole.N > 0 && bal.Cost > 0 && !whole.TooLarge(bal.Cost) {
 		return false
 	}
 	d := &b.Each[i]
 	d.Allowed, d.Reason, d.RetryAfter, d.Remaining = false, Limited, Never, 0
-	if bal.Quota.N > 0 {
+	if whole.N > 0 {
 		d.Reason = TooLarge
 	}
 	return true

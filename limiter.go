@@ -210,8 +210,8 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error)
 			return bill.Decision, l.Hold(ctx, &bill)
 		}
 		// A bucket was asked for all the time there is, so its denial is final,
-		// unless it is a block, which ends.
-		final := bill.Charges[bill.Binding].Limit.Kind().Bucket() && bill.Reason != Blocked
+		// unless it is a block, which ends, or of a part of the limit, which grows.
+		final := bill.Charges[bill.Binding].Limit.Kind().Bucket() && bill.Reason != Blocked && bill.balances[bill.entry[bill.Binding]].Again == 0
 		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait || final {
 			return bill.Decision, nil
 		}
