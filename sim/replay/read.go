@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,98 +11,67 @@ import (
 )
 
 // A log is long and its requests must be decided one after the other, so the
-// work is cut where order does not matter yet:
+// work is cut where order does not matter yet, and where it has been kept:
 //
-//	lines → records │ order, who is it, which limits apply │ decide │ count
+//	lines → records │ order │ who is it, which limits apply, decide │ count
 //
-// Each part is a goroutine; chunks of steps go round through the last three.
-
-// chunk is steps of one Given. last says that the records are done with after it.
-type chunk struct {
-	steps []step
-	n     int
-	given *accesslog.Given // to be given back after the chunk, if any
-	err   error
-}
+// Each part is a goroutine. What goes from one to the next is small.
 
 const (
-	chunkSize = 128
-	chunks    = 8
+	ahead = 4 // how many batches wait between two parts
+	books = 2 * ahead
 )
 
 // Read decides every request of the files. after is called now and then, or is
 // nil. The error is ctx's.
 func (run *Run) Read(ctx context.Context, files *accesslog.Files, after func()) error {
 	ctx, stop := context.WithCancel(ctx)
-	empty, matched, decided := make(chan *chunk, chunks), make(chan *chunk, chunks), make(chan *chunk, chunks)
-	for range chunks {
-		empty <- &chunk{steps: make([]step, chunkSize)}
+	ordered, decided, used := make(chan *accesslog.Given, ahead), make(chan *notes, ahead), make(chan *notes, books)
+	for range books {
+		used <- new(notes)
 	}
+	var failed error // of the files
 	var parts sync.WaitGroup
 	parts.Go(func() {
-		defer close(matched)
-		run.matchAll(ctx, files, empty, matched)
+		defer close(ordered)
+		for {
+			given, err := files.Next(ctx)
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					failed = err
+				}
+				return
+			}
+			ordered <- given
+		}
 	})
 	parts.Go(func() {
 		defer close(decided)
-		for c := range matched {
-			for i := range c.steps[:c.n] {
-				run.charge(ctx, &c.steps[i])
+		for given := range ordered {
+			n := <-used
+			n.clear()
+			for _, r := range given.Records {
+				run.decide(ctx, r, n)
 			}
-			decided <- c
+			given.Done()
+			decided <- n
 		}
 	})
 	var err error
-	for c := range decided {
+	for n := range decided {
 		if err == nil {
-			err = c.err
-		}
-		for i := range c.steps[:c.n] {
-			if err == nil {
-				err = run.tally(&c.steps[i])
-			}
+			err = run.count(n)
 		}
 		if err != nil {
 			stop()
 		} else if after != nil {
 			after()
 		}
-		if c.given != nil {
-			c.given.Done()
-		}
-		if c.steps != nil {
-			empty <- c
-		}
+		used <- n
 	}
 	stop()
 	parts.Wait()
-	return err
-}
-
-// matchAll fills chunks until the files end or ctx does.
-func (run *Run) matchAll(ctx context.Context, files *accesslog.Files, empty <-chan *chunk, matched chan<- *chunk) {
-	for {
-		given, err := files.Next(ctx)
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				matched <- &chunk{err: err}
-			}
-			return
-		}
-		for rest := given.Records; len(rest) > 0; {
-			c := <-empty
-			c.n = min(len(rest), len(c.steps))
-			for i, r := range rest[:c.n] {
-				run.match(ctx, &c.steps[i], r)
-			}
-			rest = rest[c.n:]
-			c.given = nil
-			if len(rest) == 0 {
-				c.given = given
-			}
-			matched <- c
-		}
-	}
+	return cmp.Or(err, failed)
 }
 
 // ReadInto decides every request of the files in each of the runs, for comparing

@@ -1,7 +1,7 @@
 // Package replay runs recorded requests through a policy: the very gate of
 // production, over the memory store, on a clock that stands where the log does.
 //
-//	accesslog.Record → identity.Call → gate ( virtual clock ) → alone → tallies → Report
+//	accesslog.Record → identity.Call → gate ( virtual clock ) → alone → notes → tallies → Report
 //
 // What a log cannot tell (API keys, cookies, most headers) the gate finds
 // missing, as it would in a request without them.
@@ -23,27 +23,30 @@ import (
 // Run is one replay. Requests must come in order of time. It is used by one
 // goroutine.
 type Run struct {
+	// What decides.
 	gate    *gate.Gate
 	limiter *weir.Limiter
 	memory  *weir.Memory
 	now     int64 // microseconds; the clock of the gate's store
-	seen    int64 // the clock of the tallies, which follow
 	alone   *alone
-	key     string // the last that hashKey was asked for
-	keyHash uint64
-	seenBy  map[uint64]uint64 // keys by hash: a bit for each rule that has seen it
-	keySeen uint64            // the last key in it that was looked at, and its bits
-	keyBits uint64
-	tallies int
-	one     step
+	call    identity.Call
+	fields  fields
+	verdict gate.Verdict
 	wants   accesslog.Wants
 	names   names
 	seed    maphash.Seed
+	one     notes // for Take
 
+	// What counts, in another goroutine while logs are read.
+	seen                               int64 // the clock of the tallies, which follow
 	requests, allowed, denied, refused int64
 	first, last                        int64
 	rules                              []*tally
 	byRule                             map[*policy.Rule]*tally
+	tallies                            int
+	seenBy                             map[uint64]uint64 // keys by hash: a bit for each rule that has seen it
+	keySeen                            uint64            // the last key in it that was looked at, and its bits
+	keyBits                            uint64
 	series                             series
 	worst                              minute
 	clients                            map[string]int64 // refused requests, if Options.Clients
@@ -75,6 +78,7 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 		return nil, err
 	}
 	run.gate = gate.New(run.limiter, r, p)
+	run.verdict.Door = "replay"
 	run.alone = newAlone(run.memory, o.MaxBytes)
 	rules := run.gate.Policy().Rules()
 	for _, rule := range rules {
@@ -93,132 +97,40 @@ func (run *Run) Close() error {
 	return errors.Join(run.limiter.Close(), run.alone.close())
 }
 
-// step is one request on its way through a Run.
-type step struct {
-	record  *accesslog.Record
-	call    identity.Call
-	fields  fields
-	verdict gate.Verdict
-	decided bool
-	err     error
-}
-
 // Take decides a request at its time. The error is a dead context's.
 func (run *Run) Take(ctx context.Context, r *accesslog.Record) error {
-	run.match(ctx, &run.one, r)
-	run.charge(ctx, &run.one)
-	return run.tally(&run.one)
+	run.one.clear()
+	run.decide(ctx, r, &run.one)
+	return run.count(&run.one)
 }
 
-// match finds what limits apply to a request. It may run ahead of charge, in
-// another goroutine.
-func (run *Run) match(ctx context.Context, s *step, r *accesslog.Record) {
-	s.record = r
-	s.call.Peer = r.IP
+// decide decides a request and notes what is to be counted of it.
+func (run *Run) decide(ctx context.Context, r *accesslog.Record, to *notes) {
+	call, v := &run.call, &run.verdict
+	call.Peer = r.IP
 	if !r.IP.IsValid() && r.Client != "" {
-		s.call.Peer = run.names.address(r.Client)
+		call.Peer = run.names.address(r.Client)
 	}
-	s.call.Method, s.call.Path, s.call.Query, s.call.Host = r.Method, r.Path, r.Query, r.Host
-	s.call.Header = nil
+	call.Method, call.Path, call.Query, call.Host = r.Method, r.Path, r.Query, r.Host
 	if run.wants != 0 {
-		s.fields.record = r
-		s.call.Header = &s.fields
+		run.fields.record = r
+		call.Header = &run.fields
 	}
-	s.verdict.Door = "replay"
-	s.decided, s.err = run.gate.Match(ctx, &s.call, &s.verdict)
-}
-
-// charge decides a request that was matched.
-func (run *Run) charge(ctx context.Context, s *step) {
-	run.now = max(run.now, s.record.At)
-	if s.err == nil && !s.decided {
-		if s.err = run.gate.Charge(ctx, &s.verdict); s.err == nil {
-			s.err = run.alone.judge(ctx, &s.verdict)
-		}
+	run.now = max(run.now, r.At)
+	err := run.gate.Decide(ctx, call, v)
+	if err == nil && len(v.Rules) > 0 {
+		err = run.alone.judge(ctx, v)
 	}
-}
-
-// tally counts a request that was decided.
-func (run *Run) tally(s *step) error {
-	r, v := s.record, &s.verdict
-	run.seen = max(run.seen, r.At)
-	if run.requests == 0 {
-		run.first, run.last = r.At, r.At
-	}
-	run.first, run.last = min(run.first, r.At), max(run.last, r.At)
-	run.requests++
-	if s.err != nil {
-		if input := (*weir.InputError)(nil); !errors.As(s.err, &input) {
-			return s.err
-		}
-		run.refused++ // the service answers 400 and charges nothing
-		run.count(false)
-		return nil
-	}
-	run.count(v.Bill.Allowed)
-	if v.Rule != nil { // refused for want of a key part
-		t := run.byRule[v.Rule]
-		t.matched++
-		t.refuse(run, run.hash(r.Client), func() string { return "(missing, " + r.Client + ")" })
-	}
-	if !v.Bill.Allowed && run.clients != nil {
-		run.clients[strings.Clone(run.clientText(v, r))]++
-	}
-	run.tallyCharges(v)
-	return nil
-}
-
-// tallyCharges counts what each rule would have said of the request alone. A rule with a try makes
-// two charges under every reading of the path, the live one first.
-func (run *Run) tallyCharges(v *gate.Verdict) {
-	run.key = "" // its room has been used anew
-	for i := 0; i < len(v.Rules); {
-		rule := v.Rules[i]
-		t := run.byRule[rule]
-		step := 1
-		if t.trial != nil {
-			step = 2
-		}
-		end := i
-		for end < len(v.Rules) && v.Rules[end] == rule {
-			end++
-		}
-		t.take(run, v, i, end, step)
-		if t.trial != nil {
-			t.trial.take(run, v, i+1, end, step)
-		}
-		i = end
-	}
-}
-
-func (run *Run) count(allowed bool) {
-	if allowed {
-		run.allowed++
-	} else {
-		run.denied++
-		run.worst.add(run.seen)
-	}
-	run.series.add(run.seen, allowed)
-}
-
-func (run *Run) hash(key string) uint64 { return maphash.String(run.seed, key) }
-
-// hashKey is hash for the keys of one request, which are often the same under
-// several rules.
-func (run *Run) hashKey(key string) uint64 {
-	if key != run.key || key == "" {
-		run.key, run.keyHash = key, run.hash(key)
-	}
-	return run.keyHash
+	run.note(to, r, err)
 }
 
 // clientText names the client as the policy counts it.
-func (run *Run) clientText(v *gate.Verdict, r *accesslog.Record) string {
+func (run *Run) clientText(r *accesslog.Record) string {
 	switch {
 	case !r.IP.IsValid():
 		return r.Client
-	case v.Caller.Network.IsValid():
-		return string(identity.AppendNetwork(nil, v.Caller.Network))
+	case run.verdict.Caller.Network.IsValid():
+		return string(identity.AppendNetwork(nil, run.verdict.Caller.Network))
 	}
 	return r.Client
 }

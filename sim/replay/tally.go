@@ -57,34 +57,32 @@ func (run *Run) see(t *tally, hash uint64) {
 	run.keySeen, run.keyBits = key, bits
 }
 
-// take counts a request that the rule charges from charge i to end. More than
-// one charge is a path with several readings; refused under one is refused.
-func (t *tally) take(run *Run, v *gate.Verdict, i, end, step int) {
+// take counts a request that the rule charges with every step-th of charges. More
+// than one charge is a path with several readings; refused under one is refused.
+func (t *tally) take(run *Run, n *notes, charges []charged, step int) {
 	t.matched++
 	refused := false
-	for ; i < end; i += step {
-		d := &v.Bill.Each[i]
-		hash := run.hashKey(v.Bill.Charges[i].Key)
+	for i := 0; i < len(charges); i += step {
+		c := &charges[i]
 		switch {
-		case !d.Allowed && !refused:
+		case !c.allowed && !refused:
 			refused = true
-			t.refuse(run, hash, func() string { return gate.KeyText(v.Rules[i], v.Bill.Charges[i].Key) })
+			t.refuse(run, n, c)
 			continue
-		case d.Allowed && d.Limit > 0 && d.Limit != weir.Unbounded && d.Remaining*t.limit < t.remaining*d.Limit:
-			t.remaining, t.limit = d.Remaining, d.Limit
+		case c.limit > 0 && c.remaining*t.limit < t.remaining*c.limit:
+			t.remaining, t.limit = c.remaining, c.limit
 		}
-		run.see(t, hash)
+		run.see(t, c.hash)
 	}
 }
 
-// refuse counts a refused request of a caller. text spells the caller, and is
-// called at its first refusal.
-func (t *tally) refuse(run *Run, hash uint64, text func() string) {
+// refuse counts a refused request of a caller.
+func (t *tally) refuse(run *Run, n *notes, c *charged) {
 	now := run.seen
-	run.see(t, hash)
+	run.see(t, c.hash)
 	t.denied++
-	if t.refused[hash]++; t.refused[hash] == 1 {
-		t.texts[hash] = strings.Clone(text())
+	if t.refused[c.hash]++; t.refused[c.hash] == 1 {
+		t.texts[c.hash] = c.text(n)
 	}
 	if t.first == 0 {
 		t.first = now
@@ -92,6 +90,14 @@ func (t *tally) refuse(run *Run, hash uint64, text func() string) {
 	t.last = now
 	t.worst.add(now)
 	t.series.add(now, false)
+}
+
+// text spells the caller of what was refused.
+func (c *charged) text(n *notes) string {
+	if c.missing {
+		return "(missing, " + n.spell(c.key) + ")"
+	}
+	return gate.KeyText(c.rule, n.spell(c.key))
 }
 
 // topCallers is how many callers a report names for each rule.
