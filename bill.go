@@ -132,10 +132,7 @@ func (b *Bill) prepare() error {
 	}
 	for i := range b.balances {
 		bal := &b.balances[i]
-		bal.Never = bal.Cost < 0 || bal.Quota.TooLarge(bal.Cost)
-		if bal.Quota.Kind.Bucket() && !bal.Never {
-			bal.Debit = bal.Quota.Debit(bal.Cost)
-		}
+		bal.measure()
 		if bal.Trial > 0 { // from charge index to balance index
 			if bal.Trial = b.entry[bal.Trial-1] + 1; bal.Trial == 0 {
 				bal.Trial = -1 // in place of an unlimited charge: beside the bill
@@ -143,6 +140,14 @@ func (b *Bill) prepare() error {
 		}
 	}
 	return nil
+}
+
+// measure finds what Cost comes to under Quota.
+func (bal *Balance) measure() {
+	bal.Never = bal.Cost < 0 || bal.Quota.TooLarge(bal.Cost)
+	if bal.Quota.Kind.Bucket() && !bal.Never {
+		bal.Debit = bal.Quota.Debit(bal.Cost)
+	}
 }
 
 func resize[T any](s []T, n int) []T {

@@ -27,7 +27,7 @@ type fallback struct {
 func (f *fallback) answer(b *Bill) {
 	switch stated(b) {
 	case Closed:
-		b.refuse()
+		f.refuse(b)
 	case Open:
 		b.admit()
 	default:
@@ -47,11 +47,10 @@ func stated(b *Bill) Failure {
 		if b.balances[i].Trial != 0 {
 			continue
 		}
-		f := b.balances[i].Charge.Limit.failure
-		switch {
+		switch f := b.balances[i].Charge.Limit.failure; {
 		case f == Closed:
 			return Closed
-		case f != Open || !down:
+		case f.guesses(down):
 			winner = Local
 		}
 	}
@@ -82,37 +81,69 @@ func (b *Bill) refuseAnyway(i int) bool {
 	return true
 }
 
-func (b *Bill) refuse() {
+// refuse answers a bill that Closed decides: nothing is debited, and what stands
+// beside the closed limits has its own answer. That of Local and Share is how this
+// instance's own balance stands, which may refuse for longer than Closed does.
+func (f *fallback) refuse(b *Bill) {
 	down := outOfReach(b)
+	local := f.peek(b, down)
 	for i := range b.Each {
 		d := &b.Each[i]
 		*d = Decision{Allowed: true, Source: "none", Limit: Unbounded, Remaining: Unbounded}
-		if b.entry[i] < 0 || b.Charges[i].Trial != 0 {
+		if !b.guarded(i) {
 			continue
 		}
 		l := &b.Charges[i].Limit
 		d.Limit = l.Most()
-		if l.failure != Closed { // its own answer: it is not debited, and refuses nobody
-			d.Remaining = d.Limit
-			if l.failure == Open && down {
-				d.Reason = FailedOpen
+		switch {
+		case l.failure == Closed:
+			d.Remaining = 0
+			if !b.refuseAnyway(i) && b.Charges[i].Cost > 0 {
+				d.Allowed, d.Reason, d.RetryAfter = false, FailedClosed, closedRetry
 			}
+		case l.failure.guesses(down):
+			*d, local = local[0], local[1:]
+			d.Source = "local"
+		default:
+			d.Reason, d.Remaining = FailedOpen, d.Limit
 			b.refuseAnyway(i)
-			continue
-		}
-		d.Remaining = 0
-		if !b.refuseAnyway(i) && b.Charges[i].Cost > 0 {
-			d.Allowed, d.Reason, d.RetryAfter = false, FailedClosed, closedRetry
 		}
 	}
 	b.conclude()
 }
 
+// peek returns how the charges of b that this instance decides by itself stand in
+// its memory, in their order.
+func (f *fallback) peek(b *Bill, down bool) []Decision {
+	var charges []Charge
+	for i := range b.Charges {
+		if b.guarded(i) && b.Charges[i].Limit.failure.guesses(down) {
+			charges = append(charges, b.Charges[i])
+		}
+	}
+	if charges == nil {
+		return nil
+	}
+	aside := &Bill{Verb: algo.Peek, MaxWait: b.MaxWait, Charges: charges}
+	if aside.prepare() != nil { // what is part of a bill that was prepared can be prepared
+		return make([]Decision, len(charges))
+	}
+	f.applyLocally(aside)
+	return aside.Each
+}
+
+// guarded reports whether charge i is on a limit that the verdict hangs on.
+func (b *Bill) guarded(i int) bool { return b.entry[i] >= 0 && b.Charges[i].Trial == 0 }
+
+// guesses reports whether a limit with this answer is decided in this instance's
+// memory: Open stands only while the store cannot be reached.
+func (f Failure) guesses(down bool) bool { return f != Closed && (f != Open || !down) }
+
 func (b *Bill) admit() {
 	for i := range b.Each {
 		d := &b.Each[i]
 		*d = Decision{Allowed: true, Source: "none", Limit: Unbounded, Remaining: Unbounded}
-		if b.entry[i] >= 0 && b.Charges[i].Trial == 0 {
+		if b.guarded(i) {
 			d.Reason = FailedOpen
 			d.Limit = b.Charges[i].Limit.Most()
 			d.Remaining = d.Limit
@@ -138,10 +169,8 @@ const closedRetry = time.Second
 // decideLocally decides b in this instance's memory, each Share limit at this
 // instance's part.
 func (f *fallback) decideLocally(b *Bill) {
-	f.once.Do(func() { f.memory = NewMemory(MemoryOptions{Now: f.now}) })
 	cause := b.Err
-	b.shareAmong(f.alive())
-	f.memory.Apply(context.Background(), []*Bill{b})
+	f.applyLocally(b)
 	b.Err = cause
 	if f.now == nil { // not in a simulation
 		f.debts.record(b)
@@ -152,6 +181,12 @@ func (f *fallback) decideLocally(b *Bill) {
 	b.Source = "local"
 }
 
+func (f *fallback) applyLocally(b *Bill) {
+	f.once.Do(func() { f.memory = NewMemory(MemoryOptions{Now: f.now}) })
+	b.shareAmong(f.alive())
+	f.memory.Apply(context.Background(), []*Bill{b})
+}
+
 // shareAmong makes each Share limit this instance's part of it.
 func (b *Bill) shareAmong(n int) {
 	for i := range b.balances {
@@ -159,10 +194,7 @@ func (b *Bill) shareAmong(n int) {
 		if bal.Charge.Limit.failure == Share && n > 1 {
 			part := bal.Charge.Limit.Share(n)
 			bal.Quota = part.Quota()
-			bal.Never = bal.Cost < 0 || bal.Quota.TooLarge(bal.Cost)
-			if bal.Quota.Kind.Bucket() && !bal.Never {
-				bal.Debit = bal.Quota.Debit(bal.Cost)
-			}
+			bal.measure()
 		}
 	}
 }
@@ -174,8 +206,7 @@ func (f *fallback) owed(c *Charge) int64 {
 	if b.prepare() != nil {
 		return 0
 	}
-	b.shareAmong(f.alive())
-	f.memory.Apply(context.Background(), []*Bill{&b})
+	f.applyLocally(&b)
 	return b.Limit - b.Remaining
 }
 

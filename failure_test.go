@@ -301,33 +301,47 @@ func TestALocalAnswerHasNoReceipt(t *testing.T) {
 }
 
 // TestEachChargeHasItsOwnAnswer: a closed limit refuses the bill, and what stands
-// beside it reads as what it states itself, undebited.
+// beside it reads as what it states itself, undebited: a local one as this
+// instance knows it.
 func TestEachChargeHasItsOwnAnswer(t *testing.T) {
-	limit := func(text string) Limit {
-		l, err := ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+	charges := []Charge{
+		limit(t, "4/hour on_store_failure=open").Charge("a"),
+		limit(t, "5/hour on_store_failure=closed").Charge("b"),
+		limit(t, "6/hour on_store_failure=local").Charge("c"),
+		limit(t, "8/hour on_store_failure=share").Charge("d"),
 	}
-	b := Bill{Charges: []Charge{
-		limit("4/hour on_store_failure=open").Charge("a"),
-		limit("5/hour on_store_failure=closed").Charge("b"),
-		limit("6/hour on_store_failure=local").Charge("c"),
-	}}
-	if err := downLimiter(t, &downStore{err: unreachable}, 1).Decide(context.Background(), &b); err != nil {
+	l := downLimiter(t, &downStore{err: unreachable}, 2)
+	if _, err := l.Take(context.Background(), charges[2], charges[2]); err != nil {
 		t.Fatal(err)
 	}
-	if b.Allowed || b.Reason != FailedClosed || b.Binding != 1 {
-		t.Errorf("the bill: %+v", b.Decision)
-	}
-	for i, want := range []Decision{
-		{Allowed: true, Reason: FailedOpen, Limit: 4, Remaining: 4},
-		{Reason: FailedClosed, Limit: 5},
-		{Allowed: true, Limit: 6, Remaining: 6},
-	} {
-		if d := b.Each[i]; d.Allowed != want.Allowed || d.Reason != want.Reason || d.Limit != want.Limit || d.Remaining != want.Remaining {
-			t.Errorf("charge %d: %+v, want %+v", i, d, want)
+	for range 2 { // and a refusal debits nothing
+		b := Bill{Charges: charges}
+		if err := l.Decide(context.Background(), &b); err != nil {
+			t.Fatal(err)
 		}
+		if b.Allowed || b.Reason != FailedClosed || b.Binding != 1 {
+			t.Errorf("the bill: %+v", b.Decision)
+		}
+		for i, want := range []Decision{
+			{Allowed: true, Reason: FailedOpen, Limit: 4, Remaining: 4, Source: "none"},
+			{Reason: FailedClosed, Limit: 5, Source: "none"},
+			{Allowed: true, Limit: 6, Remaining: 4, Source: "local"},
+			{Allowed: true, Limit: 4, Remaining: 4, Source: "local"},
+		} {
+			if d := b.Each[i]; d.Allowed != want.Allowed || d.Reason != want.Reason || d.Limit != want.Limit || d.Remaining != want.Remaining || d.Source != want.Source {
+				t.Errorf("charge %d: %+v, want %+v", i, d, want)
+			}
+		}
+	}
+	// One that this instance refuses for longer than a second decides.
+	if _, err := l.AllowN(context.Background(), "c", 4, charges[2].Limit); err != nil {
+		t.Fatal(err)
+	}
+	b := Bill{Charges: charges}
+	if err := l.Decide(context.Background(), &b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Allowed || b.Reason != Limited || b.Binding != 2 || b.RetryAfter <= closedRetry {
+		t.Errorf("the bill: %+v", b.Decision)
 	}
 }
