@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/door/auth"
 	"github.com/weirhq/weir/internal/door/check"
 	"github.com/weirhq/weir/internal/door/proxy"
+	"github.com/weirhq/weir/internal/door/rls"
 )
 
 // Door is a protocol in front of the core.
@@ -56,6 +57,9 @@ func Admin(l Listen) Door {
 		o := admin.Options{Gate: c.Gate, Modes: c.modes, Closing: closing}
 		if c.drills != nil {
 			o.Drills = c.drills
+		}
+		if c.RLS != nil {
+			o.Descriptors = rls.KeyText
 		}
 		var open []string
 		if w := c.watchers; w != nil {

@@ -61,6 +61,14 @@ func TestRLS(t *testing.T) {
 			if err != nil || !strings.Contains(string(text), `ratelimit_service_rate_limit_over_limit{domain="d",key1="k",key2=""} 1`) {
 				t.Errorf("the metrics lack the counters: %v", err)
 			}
+			top, err := http.Get("http://" + at["admin"].String() + "/v1/top")
+			if err != nil {
+				return err
+			}
+			defer top.Body.Close()
+			if text, err = io.ReadAll(top.Body); err != nil || !strings.Contains(string(text), `"rule":"d.k","key":"k=v"`) {
+				t.Errorf("the hottest key is not shown for people: %s, %v", text, err)
+			}
 			return nil
 		},
 	})

@@ -33,6 +33,9 @@ type Options struct {
 	Top      *top.Top
 	Refusals *refusals.Refusals
 	Events   func(ctx context.Context, id string) (stream.Event, bool)
+	// Descriptors says a key of the rate limit service for people; nil, or false, is
+	// a key that it did not make.
+	Descriptors func(key string) (string, bool)
 	// Limiter is stepped in to; nil has no resets and no blocks. Every one is
 	// written to Log, keys as hashes under Secret.
 	Limiter *weir.Limiter

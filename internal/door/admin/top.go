@@ -56,13 +56,17 @@ func (d *door) topCounts(counts []top.Count) []TopCount {
 	return all
 }
 
-// keyText returns the key of a rule, or of take, for people. Callers choose what
-// stands in it.
+// keyText returns the key of a rule of the policy, of a descriptor, or of take, for
+// people. Callers choose what stands in it.
 func (d *door) keyText(rule, key string) string {
 	for _, r := range d.Gate.Policy().Rules() {
 		if r.Name == rule {
-			key = gate.KeyText(r, key)
-			break
+			return observe.Harmless(gate.KeyText(r, key))
+		}
+	}
+	if rule != observe.Adhoc && d.Descriptors != nil {
+		if text, ok := d.Descriptors(key); ok {
+			key = text
 		}
 	}
 	return observe.Harmless(key)

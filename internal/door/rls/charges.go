@@ -2,7 +2,6 @@ package rls
 
 import (
 	"context"
-	"encoding/binary"
 	"sync"
 	"time"
 
@@ -198,19 +197,16 @@ func (c *call) addBill() int {
 	return n
 }
 
-// charge adds a descriptor's charge to its bill. The key has each key and value
-// with its length before it, so that no two descriptors share one by accident.
+// charge adds a descriptor's charge to its bill.
 func (c *call) charge(a *asked, d *ratelimitv3.RateLimitDescriptor) {
 	c.key = c.key[:0]
 	shared := d.GetLimit() == nil && c.rematch(d)
 	for i, e := range d.GetEntries() {
-		value := e.GetValue()
-		mark := byte('=')
+		value, sign := e.GetValue(), byte(ownValue)
 		if shared && c.levels[i].Share {
-			value, mark = c.levels[i].Value, '*'
+			value, sign = c.levels[i].Value, sharedValue
 		}
-		c.key = append(lengthened(c.key, e.GetKey()), mark)
-		c.key = lengthened(c.key, value)
+		c.key = appendEntry(c.key, e.GetKey(), sign, value)
 	}
 	b := &c.bills[a.bill]
 	a.charge = len(b.Charges)
@@ -236,10 +232,6 @@ func (c *call) rematch(d *ratelimitv3.RateLimitDescriptor) bool {
 		}
 	}
 	return false
-}
-
-func lengthened(to []byte, s string) []byte {
-	return append(binary.AppendUvarint(to, uint64(len(s))), s...)
 }
 
 // decide has the bills decided, in their order: a descriptor that stands twice in
