@@ -1,10 +1,11 @@
 -- Asks Weir whether a request may pass:
---   http-request lua.weir abns@weir
+--   http-request lua.weir_ask abns@weir
 -- where abns@weir is a proxy to it in the same configuration, which knows how long
 -- to wait: HAProxy's own HTTP client would try a closed port for three seconds.
--- A refusal is answered as Weir words it. An admitted request has the variables
--- txn.weir_ratelimit and txn.weir_policy for its answer. If Weir gave no answer,
--- txn.weir_unasked is set, and the rules that follow decide.
+-- An admitted request has the variables txn.weir_ratelimit and txn.weir_policy for
+-- its answer. A refused one has txn.weir_refused, and must be answered by the rule
+--   http-request use-service lua.weir_refuse if { var(txn.weir_refused) -m found }
+-- If Weir gave no answer, txn.weir_unasked is set, and the rules that follow decide.
 
 -- What a client may not say to Weir, and what is about its own connection.
 local own = {
@@ -30,26 +31,18 @@ local function question(txn)
   return headers
 end
 
+-- What a refusal tells its client.
+local told = {
+  "content-type", "cache-control", "retry-after", "ratelimit", "ratelimit-policy", "ratelimit-limit",
+  "ratelimit-remaining", "ratelimit-reset", "x-ratelimit-status", "weir-decision",
+}
+
 local function first(answer, name)
   local values = answer.headers and answer.headers[name]
   return values and values[0]
 end
 
-local function refuse(txn, answer)
-  local reply = txn:reply({ status = answer.status, body = answer.body })
-  for _, name in ipairs({
-    "content-type", "cache-control", "retry-after", "ratelimit", "ratelimit-policy", "ratelimit-limit",
-    "ratelimit-remaining", "ratelimit-reset", "x-ratelimit-status", "weir-decision",
-  }) do
-    local value = first(answer, name)
-    if value then
-      reply:add_header(name, value)
-    end
-  end
-  txn:done(reply)
-end
-
-core.register_action("weir", { "http-req" }, function(txn, address)
+core.register_action("weir_ask", { "http-req" }, function(txn, address)
   local answer = core.httpclient():get({
     url = "http://127.0.0.1/v1/auth/haproxy", dst = address, headers = question(txn),
   })
@@ -58,9 +51,37 @@ core.register_action("weir", { "http-req" }, function(txn, address)
       txn:set_var("txn.weir_ratelimit", first(answer, "ratelimit"))
       txn:set_var("txn.weir_policy", first(answer, "ratelimit-policy"))
     end
-  elseif answer.status >= 400 and answer.status < 500 then
-    refuse(txn, answer) -- also a request that Weir cannot read
+  elseif answer.status >= 400 and answer.status < 500 then -- also a request that Weir cannot read
+    for _, name in ipairs(told) do
+      txn:set_var("txn.weir_told_" .. name:gsub("-", "_"), first(answer, name) or "")
+    end
+    txn:set_var("txn.weir_body", answer.body or "")
+    txn:set_var("txn.weir_refused", answer.status)
   else
     txn:set_var("txn.weir_unasked", true)
   end
 end, 1)
+
+-- Words a refusal as Weir does. What the client still sends is read, up to a
+-- megabyte: until its version 3.0 HAProxy would reset the connection, and with it
+-- most clients would lose their answer. Who expects a 100 has not sent it.
+core.register_service("weir_refuse", "http", function(applet)
+  local body = applet:get_var("txn.weir_body")
+  applet:set_status(applet:get_var("txn.weir_refused"))
+  for _, name in ipairs(told) do
+    local value = applet:get_var("txn.weir_told_" .. name:gsub("-", "_"))
+    if value ~= "" then
+      applet:add_header(name, value)
+    end
+  end
+  applet:add_header("content-length", #body)
+  applet:start_response()
+  applet:send(body)
+  if not applet.headers["expect"] then
+    for _ = 1, 64 do
+      if #applet:receive(16384) < 16384 then
+        break
+      end
+    end
+  end
+end)

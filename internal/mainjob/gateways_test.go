@@ -24,7 +24,8 @@ import (
 
 // The recipes in examples/, the very files, before real gateways. Only their
 // addresses are replaced: each recipe listens on 127.0.0.1:8000, asks Weir at
-// 127.0.0.1:8080 and passes on to 127.0.0.1:3000.
+// 127.0.0.1:8080 and passes on to 127.0.0.1:3000. While Weir is there, they wait
+// for it longer than they say; how long matters when it is not.
 
 // recipe is a gateway and its files.
 type recipe struct {
@@ -35,12 +36,14 @@ type recipe struct {
 	run func(t *testing.T, addr, dir, file string)
 	// unasked is what the closed recipe answers while Weir cannot be asked.
 	unasked int
+	// holds says that a refusal is answered when the body has come, and not before.
+	holds bool
 }
 
 var recipes = []recipe{
 	{name: "nginx", open: "nginx/open.conf", closed: "nginx/closed.conf", run: runNginx, unasked: 503},
 	{name: "haproxy", open: "haproxy/open.cfg", closed: "haproxy/closed.cfg", beside: []string{"haproxy/weir.lua"}, run: runHAProxy, unasked: 503},
-	{name: "caddy", open: "caddy/open.Caddyfile", closed: "caddy/closed.Caddyfile", run: runCaddy, unasked: 502},
+	{name: "caddy", open: "caddy/open.Caddyfile", closed: "caddy/closed.Caddyfile", run: runCaddy, unasked: 502, holds: true},
 }
 
 func runNginx(t *testing.T, addr, dir, file string) {
@@ -52,6 +55,7 @@ error_log stderr warn;
 events { worker_connections 512; }
 http {
   access_log off;
+  client_max_body_size 8m;
   client_body_temp_path %[1]s/body;
   proxy_temp_path %[1]s/proxy;
   fastcgi_temp_path %[1]s/fastcgi;
@@ -79,17 +83,21 @@ func runCaddy(t *testing.T, addr, dir, file string) {
 
 // fronted is a service behind a gateway that asks Weir.
 type fronted struct {
-	url     string
-	weir    *process
-	app     *httptest.Server
-	reached atomic.Int64 // requests that the service has seen
-	body    atomic.Int64 // bytes of the last one's body
-	uri     atomic.Value
+	recipe   *recipe
+	url      string
+	weir     *process
+	weirAddr string
+	app      *httptest.Server
+	reached  atomic.Int64 // requests that the service has seen
+	body     atomic.Int64 // bytes of the last one's body
+	uri      atomic.Value
 }
 
+// front starts the service, Weir, and the gateway with a recipe that is patient:
+// what is slow on a busy machine must not count as no answer.
 func front(t *testing.T, r *recipe, file string) *fronted {
 	t.Helper()
-	f := &fronted{}
+	f := &fronted{recipe: r}
 	f.app = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {
@@ -104,29 +112,52 @@ func front(t *testing.T, r *recipe, file string) *fronted {
 		fmt.Fprintln(w, "served")
 	}))
 	t.Cleanup(f.app.Close)
-	weirAddr, addr, dir := freeAddress(t), freeAddress(t), t.TempDir()
-	here := strings.NewReplacer("127.0.0.1:8000", addr, "127.0.0.1:8080", weirAddr, "127.0.0.1:3000", f.app.Listener.Addr().String(),
-		"abns@weir", "abns@weir-"+filepath.Base(filepath.Dir(dir))+r.name)
-	for _, name := range append(r.beside, file) {
+	policy, err := os.ReadFile("../../examples/weir.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nothing comes back while the test runs, however long it takes.
+	rules := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(rules, bytes.ReplaceAll(policy, []byte("/min"), []byte("/hour")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody is at the store: rules answer from local memory, and the closed one
+	// not at all.
+	f.weirAddr = freeAddress(t)
+	f.weir = start(t, f.weirAddr, weir, "serve", "-c", rules, "--store", "redis://"+freeAddress(t)+"/0",
+		"--http", f.weirAddr, "--admin", "off", "--drain-notice", "0s")
+	f.gateway(t, file, patient)
+	return f
+}
+
+// patient are the recipes' times to wait for Weir, and longer ones.
+var patient = []string{"100ms", "10s", "200ms", "20s"}
+
+// gateway starts the gateway anew, elsewhere, with what the file says but for
+// addresses and what is to be replaced.
+func (f *fronted) gateway(t *testing.T, file string, replaced []string) {
+	t.Helper()
+	addr, dir := freeAddress(t), t.TempDir()
+	here := strings.NewReplacer(append([]string{"127.0.0.1:8000", addr, "127.0.0.1:8080", f.weirAddr,
+		"127.0.0.1:3000", f.app.Listener.Addr().String(), "abns@weir", "abns@weir-" + addr}, replaced...)...)
+	for _, name := range append(f.recipe.beside, file) {
 		text, err := os.ReadFile(filepath.Join("../../examples", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		changed := here.Replace(string(text))
-		if name == file && strings.Count(changed, weirAddr) == 0 {
-			t.Fatalf("%s does not ask at 127.0.0.1:8080", name)
+		if name == file {
+			for _, old := range []string{"127.0.0.1:8000", "127.0.0.1:8080", "127.0.0.1:3000", "100ms", "200ms"} {
+				if !bytes.Contains(text, []byte(old)) {
+					t.Fatalf("%s has no %s to replace", name, old)
+				}
+			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(changed), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(here.Replace(string(text))), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// Nobody is at the store: rules answer from local memory, and the closed one
-	// not at all.
-	f.weir = start(t, weirAddr, weir, "serve", "-c", "../../examples/weir.yaml", "--store", "redis://"+freeAddress(t)+"/0",
-		"--http", weirAddr, "--admin", "off", "--drain-notice", "0s")
-	r.run(t, addr, dir, filepath.Base(file))
+	f.recipe.run(t, addr, dir, filepath.Base(file))
 	f.url = "http://" + addr
-	return f
 }
 
 // ask sends a request from a loopback address of its own, with header as name,
@@ -164,6 +195,7 @@ func TestGateways(t *testing.T) {
 		t.Run(r.name+"/open", func(t *testing.T) {
 			f := front(t, r, r.open)
 			f.admitsAndDenies(t)
+			f.gateway(t, r.open, nil)
 			f.frozen(t, func() {
 				if w, text := f.ask(t, "127.0.0.2", "GET", "/api/x", nil); w.StatusCode != 200 || text != "served\n" {
 					t.Errorf("while Weir does not answer: %d %q", w.StatusCode, text)
@@ -182,6 +214,7 @@ func TestGateways(t *testing.T) {
 		t.Run(r.name+"/closed", func(t *testing.T) {
 			f := front(t, r, r.closed)
 			f.admitsAndDenies(t)
+			f.gateway(t, r.closed, nil)
 			before := f.reached.Load()
 			f.frozen(t, func() {
 				if w, text := f.ask(t, "127.0.0.6", "GET", "/api/x", nil); w.StatusCode < 500 || f.reached.Load() != before {
@@ -240,6 +273,7 @@ func (f *fronted) admitsAndDenies(t *testing.T) {
 	if w, _ := f.ask(t, client, "POST", "/api/x", make([]byte, 2000)); w.StatusCode != 429 {
 		t.Errorf("a body in chunks: %d", w.StatusCode)
 	}
+	f.sending(t, client)
 	f.odd(t, client)
 	f.keys(t, tenant)
 	f.strict(t, strict)
@@ -273,7 +307,7 @@ func (f *fronted) denied(t *testing.T, from, method, path string, header ...stri
 		t.Errorf("%s %s %q: %d %v %q", method, path, header, w.StatusCode, w.Header, text)
 		return
 	}
-	if wait, err := strconv.Atoi(w.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 90 {
+	if wait, err := strconv.Atoi(w.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 5400 {
 		t.Errorf("Retry-After is %q", w.Header.Get("Retry-After"))
 	}
 	checkFields(t, w.Header, 0)
