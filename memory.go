@@ -36,6 +36,9 @@ type MemoryOptions struct {
 	// Now replaces the clock in tests and simulations: microseconds since the
 	// Unix epoch. Nil is the wall clock at the start plus monotonic time since.
 	Now func() int64
+	// OneLock keeps all balances under one lock, which is cheaper where one
+	// goroutine decides, as in simulations. MaxBytes is then used less exactly.
+	OneLock bool
 }
 
 // Memory is a Store in this process. It is safe for concurrent use.
@@ -60,9 +63,13 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultRoom
 	}
-	room := max(o.MaxBytes, leastRoom) >> shardBits
-	m := &Memory{clock: newClock(o.Now), seed: maphash.MakeSeed(), shift: 64 - shardBits}
-	m.shards = make([]shard, 1<<shardBits)
+	bits := uint(shardBits)
+	if o.OneLock {
+		bits = 0
+	}
+	room := max(o.MaxBytes, leastRoom) >> bits
+	m := &Memory{clock: newClock(o.Now), seed: maphash.MakeSeed(), shift: 64 - bits}
+	m.shards = make([]shard, 1<<bits)
 	for i := range m.shards {
 		m.shards[i].init(room, &m.evicted)
 	}
@@ -164,15 +171,24 @@ func (m *Memory) applyOne(b *Bill, bal *Balance, now int64) {
 // applyAll decides a bill over several balances: judge all, then debit all.
 func (m *Memory) applyAll(b *Bill, now int64) {
 	var room [8]uint64
+	var places [maxCharges]int
 	prints := room[:0]
 	if len(b.balances) > len(room) {
 		prints = make([]uint64, 0, maxCharges)
 	}
+	key, hash := "", uint64(0) // charges of one bill often share a key
 	for i := range b.balances {
-		prints = append(prints, m.printOf(b.balances[i].Charge))
+		c := b.balances[i].Charge
+		if c.Key != key {
+			key, hash = c.Key, maphash.String(m.seed, c.Key)
+		}
+		prints = append(prints, m.printUnder(hash, c.Space, &c.Limit))
 	}
 	wait := int64(b.MaxWait / time.Microsecond)
 	locked := m.lock(prints)
+	for i, print := range prints { // apart from judging, so that the waits for memory overlap
+		places[i] = m.shard(print).find(print)
+	}
 	refused, culprit := 0, -1
 	for i := range b.balances {
 		bal := &b.balances[i]
@@ -180,7 +196,7 @@ func (m *Memory) applyAll(b *Bill, now int64) {
 			continue
 		}
 		s := m.shard(prints[i])
-		s.judge(s.find(prints[i]), prints[i], now, wait, bal)
+		s.judge(places[i], prints[i], now, wait, bal)
 		if !bal.Fits && bal.Cost != 0 {
 			refused++
 			culprit = i
@@ -193,7 +209,7 @@ func (m *Memory) applyAll(b *Bill, now int64) {
 		if bal.Trial != 0 || !take || bal.Cost == 0 {
 			continue
 		}
-		at := s.find(prints[i])
+		at := s.still(places[i], prints[i])
 		if bal.View.Stepped {
 			s.stepBack(at, prints[i], bal)
 			m.stepped.Add(1)
@@ -253,6 +269,10 @@ func (m *Memory) shard(print uint64) *shard { return &m.shards[print>>m.shift] }
 type locks [1 << shardBits / 64]uint64
 
 func (m *Memory) lock(prints []uint64) (set locks) {
+	if m.shift == 64 {
+		m.shards[0].mu.Lock()
+		return set
+	}
 	for _, p := range prints {
 		i := p >> m.shift
 		set[i/64] |= 1 << (i % 64)
@@ -266,6 +286,10 @@ func (m *Memory) lock(prints []uint64) (set locks) {
 }
 
 func (m *Memory) unlock(set locks) {
+	if m.shift == 64 {
+		m.shards[0].mu.Unlock()
+		return
+	}
 	for w, word := range set {
 		for ; word != 0; word &= word - 1 {
 			m.shards[w*64+bits.TrailingZeros64(word)].mu.Unlock()
@@ -278,6 +302,11 @@ func (m *Memory) printOf(c *Charge) uint64 { return m.print(c.Key, c.Space, &c.L
 // print is whose balance a charge falls on: its space, key, limit name,
 // algorithm and period. The high bits choose the shard, the low bits the slot.
 func (m *Memory) print(key, space string, l *Limit) uint64 {
+	return m.printUnder(maphash.String(m.seed, key), space, l)
+}
+
+// printUnder is print for who has the hash of the key.
+func (m *Memory) printUnder(hash uint64, space string, l *Limit) uint64 {
 	id := uint64(l.period)<<8 | uint64(l.kind)<<4 | uint64(l.unit)
 	if l.name != "" {
 		id += bits.RotateLeft64(maphash.String(m.seed, l.name), 21)
@@ -293,5 +322,5 @@ func (m *Memory) print(key, space string, l *Limit) uint64 {
 	id *= 0x9E3779B97F4A7C15
 	id ^= id >> 32
 	// 0 marks an empty slot.
-	return max(1, id^maphash.String(m.seed, key))
+	return max(1, id^hash)
 }

@@ -85,6 +85,15 @@ func (s *shard) find(print uint64) int {
 	}
 }
 
+// still returns the slot of print, where find returned at before some debits of
+// the same bill: inserting one balance may have claimed or moved another's slot.
+func (s *shard) still(at int, print uint64) int {
+	if at >= 0 && at < len(s.slots) && s.slots[at].print == print {
+		return at
+	}
+	return s.find(print)
+}
+
 // judge brings the balance at slot at to now and says whether the cost fits.
 func (s *shard) judge(at int, print uint64, now, wait int64, bal *Balance) {
 	var w words

@@ -59,6 +59,9 @@ func (v *Verdict) RuleName(i int) string {
 	return ""
 }
 
+// RuleNumber returns the place of Rules[i] among the policy's rules.
+func (v *Verdict) RuleNumber(i int) int { return v.match.Number(i) }
+
 // TenantName returns the caller's tenant, or nothing.
 func (v *Verdict) TenantName() string { return v.Caller.Tenant }
 

@@ -20,6 +20,7 @@ const (
 // rule is a compiled Rule.
 type rule struct {
 	Rule
+	number     int // among the rules
 	match      conditions
 	not        conditions
 	costs      []pathCost // most specific first
@@ -72,6 +73,7 @@ func Compile(o Options) (*Policy, error) {
 		before := len(f.list)
 		p.rules[i] = compileRule(&o.Rules[i], field, &f)
 		r := &p.rules[i]
+		r.number = i
 		if first, ok := p.byName[r.Name]; ok {
 			f.add(field+".name", fmt.Sprintf("%q is already the name of limits[%d]", r.Name, first))
 		} else {

@@ -56,6 +56,9 @@ type Skipped struct {
 // Shown reports whether charge i may be shown in response headers.
 func (m *Match) Shown(i int) bool { return m.shown[i] }
 
+// Number returns the place of the rule of charge i among the policy's rules.
+func (m *Match) Number(i int) int { return m.from[i].number }
+
 // Try reports whether charge i is its rule's try. The live charge it stands
 // beside is the one before it.
 func (m *Match) Try(i int) bool { return m.tries[i] }

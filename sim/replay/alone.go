@@ -3,8 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"hash/maphash"
-	"strings"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
@@ -25,49 +23,55 @@ import (
 type alone struct {
 	gate   *weir.Memory // the store of the gate
 	bytes  int64
-	seed   maphash.Seed
-	spaces map[string]*aside
+	asides []*aside // by seat; nil where nothing has parted
+	parted seats    // which balances have, by key
+	any    bool
 }
 
-// aside is the balances of one space that are here. Each space has a store of
-// its own, in which keys need no space: those charges are the cheapest.
+// aside is the balances of one seat that are here. Each seat has a store of its
+// own, in which keys need no space: those charges are the cheapest.
 type aside struct {
 	memory  *weir.Memory
 	limiter *weir.Limiter
-	parted  map[uint64]struct{} // by print
+	parted  map[uint64]struct{} // by balance
 }
 
-func newAlone(of *weir.Memory, bytes int64) *alone {
-	return &alone{gate: of, bytes: bytes, seed: maphash.MakeSeed(), spaces: map[string]*aside{}}
+func newAlone(of *weir.Memory, bytes int64, rules int) *alone {
+	return &alone{gate: of, bytes: bytes, asides: make([]*aside, 2*rules), parted: seats{}}
 }
 
 func (a *alone) close() (err error) {
-	for _, s := range a.spaces {
-		err = errors.Join(err, s.limiter.Close())
+	for _, s := range a.asides {
+		if s != nil {
+			err = errors.Join(err, s.limiter.Close())
+		}
 	}
 	return err
 }
 
 // part copies a balance here.
-func (a *alone) part(c *weir.Charge, print uint64) (*aside, error) {
-	s := a.spaces[c.Space]
+func (a *alone) part(c *weir.Charge, seat int, hash uint64) (*aside, error) {
+	s := a.asides[seat]
 	if s == nil {
-		s = &aside{memory: a.gate.Fork(weir.MemoryOptions{MaxBytes: a.bytes}), parted: map[uint64]struct{}{}}
+		s = &aside{memory: a.gate.Fork(weir.MemoryOptions{MaxBytes: a.bytes, OneLock: true}), parted: map[uint64]struct{}{}}
 		var err error
 		if s.limiter, err = weir.New(weir.Options{Store: s.memory}); err != nil {
 			return nil, err
 		}
-		a.spaces[strings.Clone(c.Space)] = s
+		a.asides[seat] = s
 	}
 	a.gate.Copy(c, s.memory, "")
-	s.parted[print] = struct{}{}
+	s.parted[balance(c, hash)] = struct{}{}
+	a.parted.add(seat, hash)
+	a.any = true
 	return s, nil
 }
 
 // judge puts what each rule alone would have said in the place of what the bill
-// says of its charges. The bill's own decision stays.
-func (a *alone) judge(ctx context.Context, v *gate.Verdict) error {
-	if v.Bill.Allowed && len(a.spaces) == 0 {
+// says of its charges. The bill's own decision stays. hashes are those of the
+// charges' keys.
+func (a *alone) judge(ctx context.Context, v *gate.Verdict, hashes []uint64) error {
+	if v.Bill.Allowed && !a.any {
 		return nil
 	}
 	refused, culprit := 0, -1
@@ -78,19 +82,20 @@ func (a *alone) judge(ctx context.Context, v *gate.Verdict) error {
 			}
 		}
 	}
+	var known lookup
 	for i := range v.Bill.Charges {
+		seat := seatOf(v, i)
+		parted := a.parted.has(&known, seat, hashes[i])
+		if !parted && v.Bill.Allowed {
+			continue
+		}
 		c, d := &v.Bill.Charges[i], &v.Bill.Each[i]
 		if c.Peek || c.Limit.IsUnlimited() {
 			continue
 		}
-		here := a.spaces[c.Space]
-		if v.Bill.Allowed && here == nil {
-			continue
-		}
-		print := a.print(c)
-		parted := false
-		if here != nil {
-			_, parted = here.parted[print]
+		here := a.asides[seat]
+		if parted { // the limits of two plans are two balances on one key
+			_, parted = here.parted[balance(c, hashes[i])]
 		}
 		if !parted {
 			// A try is charged although its live limit refuses.
@@ -99,9 +104,10 @@ func (a *alone) judge(ctx context.Context, v *gate.Verdict) error {
 				continue
 			}
 			var err error
-			if here, err = a.part(c, print); err != nil {
+			if here, err = a.part(c, seat, hashes[i]); err != nil {
 				return err
 			}
+			known = lookup{}
 		}
 		var err error
 		if *d, err = here.limiter.AllowN(ctx, c.Key, c.Cost, c.Limit); err != nil {
@@ -111,7 +117,7 @@ func (a *alone) judge(ctx context.Context, v *gate.Verdict) error {
 	return nil
 }
 
-// print tells balances of one space apart: the limits of two plans are two.
-func (a *alone) print(c *weir.Charge) uint64 {
-	return maphash.String(a.seed, c.Key) ^ uint64(c.Limit.Period())*0x9E3779B97F4A7C15 ^ uint64(c.Limit.Kind())
+// balance tells balances of one seat apart.
+func balance(c *weir.Charge, hash uint64) uint64 {
+	return hash ^ uint64(c.Limit.Period())*0x9E3779B97F4A7C15 ^ uint64(c.Limit.Kind())
 }

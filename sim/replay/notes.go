@@ -5,142 +5,185 @@ import (
 	"hash/maphash"
 
 	"github.com/weirhq/weir"
-	"github.com/weirhq/weir/policy"
+	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/sim/accesslog"
 )
 
 // notes are what is counted of some requests. They are written where requests
-// are decided and counted elsewhere: they are small, while a verdict is
-// kilobytes, which would be dear to hand from core to core.
+// are decided and counted elsewhere, so they are small: a verdict is kilobytes,
+// and dear to hand from core to core.
 type notes struct {
 	requests []noted
 	charges  []charged
-	text     []byte
+	texts    []byte // one after the other, in the order of what they belong to
+	errs     []error
 }
 
 // noted is one request.
 type noted struct {
 	at      int64
-	err     error
+	charges int32
+	client  int32 // the length of its text, if it was refused and clients are counted
 	allowed bool
-	client  part // the client of what was refused, if clients are counted
-	end     int  // where its charges end
+	failed  bool // the next of errs is its
 }
 
 // charged is one charge of a request.
 type charged struct {
-	rule             *policy.Rule
-	hash             uint64 // of the key
-	remaining, limit int64  // of what was allowed; limit 0 if there is none
-	key              part   // of what was refused
-	allowed          bool
-	missing          bool // refused for want of a key part; key is then the client
+	hash    uint64 // of the key
+	seat    int32
+	key     uint16 // the length of its text, if it was refused
+	allowed bool
+	missing bool // refused for want of a key part; the text is the client's
 }
 
-// part is a piece of notes.text.
-type part struct{ from, to int }
-
-func (n *notes) clear() { n.requests, n.charges, n.text = n.requests[:0], n.charges[:0], n.text[:0] }
-
-func (n *notes) keep(s string) part {
-	from := len(n.text)
-	n.text = append(n.text, s...)
-	return part{from, len(n.text)}
+func (n *notes) clear() {
+	clear(n.errs)
+	n.requests, n.charges, n.texts, n.errs = n.requests[:0], n.charges[:0], n.texts[:0], n.errs[:0]
 }
 
-func (n *notes) spell(p part) string { return string(n.text[p.from:p.to]) }
-
-func (run *Run) hash(key string) uint64 { return maphash.String(run.seed, key) }
+// hashKeys hashes the keys of the request that was decided last: they are often
+// the same under several rules.
+func (run *Run) hashKeys() {
+	run.hashes = run.hashes[:0]
+	last, hash := "", uint64(0)
+	for i := range run.verdict.Bill.Charges {
+		if key := run.verdict.Bill.Charges[i].Key; key != last {
+			last, hash = key, maphash.String(run.seed, key)
+		}
+		run.hashes = append(run.hashes, hash)
+	}
+}
 
 // note notes the request that was decided last.
 func (run *Run) note(n *notes, r *accesslog.Record, err error) {
 	v := &run.verdict
-	request := noted{at: r.At, err: err, allowed: v.Bill.Allowed}
-	if err == nil {
-		if v.Rule != nil {
-			n.charges = append(n.charges, charged{rule: v.Rule, hash: run.hash(r.Client), key: n.keep(r.Client), missing: true})
-		}
-		last, hash := "", uint64(0) // the keys of a request are often the same under several rules
+	request := noted{at: r.At, allowed: v.Bill.Allowed, failed: err != nil}
+	first := len(n.charges)
+	switch {
+	case err != nil:
+		n.errs = append(n.errs, err)
+	case v.Rule != nil:
+		text := r.Client
+		n.charges = append(n.charges, charged{
+			hash: maphash.String(run.seed, text), seat: int32(2 * run.numbers[v.Rule]), key: uint16(len(text)), missing: true,
+		})
+		n.texts = append(n.texts, text...)
+	default:
 		for i := range v.Rules {
-			d, key := &v.Bill.Each[i], v.Bill.Charges[i].Key
-			if key != last {
-				last, hash = key, run.hash(key)
-			}
-			c := charged{rule: v.Rules[i], hash: hash, allowed: d.Allowed}
-			if !d.Allowed {
-				c.key = n.keep(key)
-			} else if d.Limit > 0 {
-				c.remaining, c.limit = d.Remaining, d.Limit
+			d, seat := &v.Bill.Each[i], seatOf(v, i)
+			c := charged{hash: run.hashes[i], seat: int32(seat), allowed: d.Allowed}
+			if d.Allowed {
+				run.least[seat].see(d)
+			} else {
+				key := v.Bill.Charges[i].Key
+				c.key = uint16(len(key))
+				n.texts = append(n.texts, key...)
 			}
 			n.charges = append(n.charges, c)
 		}
-		if !v.Bill.Allowed && run.clients != nil {
-			request.client = n.keep(run.clientText(r))
-		}
 	}
-	request.end = len(n.charges)
+	if err == nil && !v.Bill.Allowed && run.clients != nil {
+		text := run.clientText(r)
+		request.client = int32(len(text))
+		n.texts = append(n.texts, text...)
+	}
+	request.charges = int32(len(n.charges) - first)
 	n.requests = append(n.requests, request)
+}
+
+// least is the admitted request that left the least of its limit, as remaining
+// of limit.
+type least struct{ remaining, limit int64 }
+
+func (l *least) see(d *weir.Decision) {
+	if d.Limit > 0 && d.Remaining*l.limit < l.remaining*d.Limit {
+		l.remaining, l.limit = d.Remaining, d.Limit
+	}
 }
 
 // count counts what was noted. The error is a dead context's.
 func (run *Run) count(n *notes) error {
-	from := 0
+	charges, errs := n.charges, n.errs
+	run.texts = n.texts
 	for i := range n.requests {
-		if err := run.countOne(n, &n.requests[i], n.charges[from:n.requests[i].end]); err != nil {
-			return err
+		r := &n.requests[i]
+		var err error
+		if r.failed {
+			err, errs = errs[0], errs[1:]
+			if input := (*weir.InputError)(nil); !errors.As(err, &input) {
+				return err
+			}
 		}
-		from = n.requests[i].end
+		run.countOne(r, charges[:r.charges])
+		charges = charges[r.charges:]
 	}
 	return nil
 }
 
-func (run *Run) countOne(n *notes, r *noted, charges []charged) error {
-	if input := (*weir.InputError)(nil); r.err != nil && !errors.As(r.err, &input) {
-		return r.err
-	}
+// text takes the next text of the notes.
+func (run *Run) text(size int) string {
+	text := string(run.texts[:size])
+	run.texts = run.texts[size:]
+	return text
+}
+
+func (run *Run) countOne(r *noted, charges []charged) {
 	run.seen = max(run.seen, r.at)
 	if run.requests == 0 {
 		run.first, run.last = r.at, r.at
 	}
 	run.first, run.last = min(run.first, r.at), max(run.last, r.at)
 	run.requests++
-	run.series.add(run.seen, r.err == nil && r.allowed)
-	if r.err != nil || !r.allowed {
+	allowed := r.allowed && !r.failed
+	run.series.add(run.seen, allowed)
+	if allowed {
+		run.allowed++
+	} else {
 		run.denied++
 		run.worst.add(run.seen)
-	} else {
-		run.allowed++
 	}
-	if r.err != nil {
+	if r.failed {
 		run.refused++ // the service answers 400 and charges nothing
-		return nil
+		return
 	}
-	if !r.allowed && run.clients != nil {
-		run.clients[n.spell(r.client)]++
+	run.countCharges(charges)
+	if !allowed && run.clients != nil {
+		run.clients[run.text(int(r.client))]++
 	}
-	run.countCharges(n, charges)
-	return nil
 }
 
-// countCharges counts what each rule would have said of the request alone. A
-// rule with a try makes two charges under every reading of the path, the live
-// one first.
-func (run *Run) countCharges(n *notes, charges []charged) {
-	for len(charges) > 0 {
-		rule := charges[0].rule
-		t := run.byRule[rule]
-		step := 1
-		if t.trial != nil && !charges[0].missing {
-			step = 2
+// countCharges counts what each rule would have said of the request alone. More
+// than one charge of a seat is a path with several readings: one request, and
+// refused under one is refused.
+func (run *Run) countCharges(charges []charged) {
+	for i := range charges {
+		c := &charges[i]
+		t := run.seats[c.seat]
+		if t.request != run.requests {
+			t.request, t.refusedIt = run.requests, false
+			t.matched++
 		}
-		end := 1
-		for end < len(charges) && charges[end].rule == rule {
-			end++
+		if run.seenBy.addNew(&run.seenLast, int(c.seat), c.hash) {
+			t.callers++
 		}
-		t.take(run, n, charges[:end], step)
-		if step == 2 {
-			t.trial.take(run, n, charges[1:end], step)
+		if c.allowed {
+			continue
 		}
-		charges = charges[end:]
+		if t.refusedIt {
+			run.texts = run.texts[c.key:]
+			continue
+		}
+		t.refusedIt = true
+		t.refuse(run, c)
 	}
+}
+
+// spell spells the caller of what was refused, for people.
+func (run *Run) spell(c *charged) string {
+	text := run.text(int(c.key))
+	if c.missing {
+		return "(missing, " + text + ")"
+	}
+	return gate.KeyText(run.seats[c.seat&^1].rule, text)
 }

@@ -35,18 +35,19 @@ type Run struct {
 	wants   accesslog.Wants
 	names   names
 	seed    maphash.Seed
-	one     notes // for Take
+	hashes  []uint64             // of the keys of the request at hand
+	least   []least              // by seat
+	numbers map[*policy.Rule]int // of the rules
+	one     notes                // for Take
 
 	// What counts, in another goroutine while logs are read.
 	seen                               int64 // the clock of the tallies, which follow
 	requests, allowed, denied, refused int64
 	first, last                        int64
-	rules                              []*tally
-	byRule                             map[*policy.Rule]*tally
-	tallies                            int
-	seenBy                             map[uint64]uint64 // keys by hash: a bit for each rule that has seen it
-	keySeen                            uint64            // the last key in it that was looked at, and its bits
-	keyBits                            uint64
+	seats                              []*tally // nil for a try that is none
+	seenBy                             seats    // keys that have been seen
+	seenLast                           lookup
+	texts                              []byte // of the notes that are counted, less what was taken
 	series                             series
 	worst                              minute
 	clients                            map[string]int64 // refused requests, if Options.Clients
@@ -65,26 +66,30 @@ type Options struct {
 
 // New returns a Run of a policy, with the resolver that goes with it.
 func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
-	run := &Run{wants: o.Wants, seed: maphash.MakeSeed(), byRule: map[*policy.Rule]*tally{}, seenBy: map[uint64]uint64{}}
+	run := &Run{wants: o.Wants, seed: maphash.MakeSeed(), numbers: map[*policy.Rule]int{}, seenBy: seats{}}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}
 	if o.Clients {
 		run.clients = map[string]int64{}
 	}
-	run.memory = weir.NewMemory(weir.MemoryOptions{MaxBytes: o.MaxBytes, Now: func() int64 { return run.now }})
+	run.memory = weir.NewMemory(weir.MemoryOptions{MaxBytes: o.MaxBytes, Now: func() int64 { return run.now }, OneLock: true})
 	var err error
 	if run.limiter, err = weir.New(weir.Options{Store: run.memory}); err != nil {
 		return nil, err
 	}
 	run.gate = gate.New(run.limiter, r, p)
 	run.verdict.Door = "replay"
-	run.alone = newAlone(run.memory, o.MaxBytes)
 	rules := run.gate.Policy().Rules()
-	for _, rule := range rules {
-		t := run.newTally(rule)
-		run.rules = append(run.rules, t)
-		run.byRule[rule] = t
+	run.alone = newAlone(run.memory, o.MaxBytes, len(rules))
+	for i, rule := range rules {
+		run.numbers[rule] = i
+		var try *tally
+		if rule.Try != (weir.Limit{}) {
+			try = newTally(&policy.Rule{Name: rule.Name + " (try)"})
+		}
+		run.seats = append(run.seats, newTally(rule), try)
+		run.least = append(run.least, least{1, 1}, least{1, 1})
 	}
 	return run, nil
 }
@@ -119,7 +124,8 @@ func (run *Run) decide(ctx context.Context, r *accesslog.Record, to *notes) {
 	run.now = max(run.now, r.At)
 	err := run.gate.Decide(ctx, call, v)
 	if err == nil && len(v.Rules) > 0 {
-		err = run.alone.judge(ctx, v)
+		run.hashKeys()
+		err = run.alone.judge(ctx, v, run.hashes)
 	}
 	run.note(to, r, err)
 }

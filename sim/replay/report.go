@@ -68,16 +68,19 @@ func (run *Run) Report(lines accesslog.Summary) *Report {
 	if run.requests > 0 {
 		r.From, r.To = new(instant(run.first)), new(instant(run.last))
 	}
-	for _, t := range run.rules {
-		r.Rules = append(r.Rules, t.report(run, t.rule.Limit.String(), t.rule.Mode == policy.Enforce))
-		if t.trial != nil {
-			r.Rules = append(r.Rules, t.trial.report(run, t.rule.Try.String(), false))
+	for seat, t := range run.seats {
+		switch {
+		case t == nil:
+		case seat%2 == 0:
+			r.Rules = append(r.Rules, t.report(run, seat, t.rule.Limit.String(), t.rule.Mode == policy.Enforce))
+		default:
+			r.Rules = append(r.Rules, t.report(run, seat, run.seats[seat-1].rule.Try.String(), false))
 		}
 	}
 	return r
 }
 
-func (t *tally) report(run *Run, limit string, decides bool) Rule {
+func (t *tally) report(run *Run, seat int, limit string, decides bool) Rule {
 	r := Rule{
 		Rule: t.name, Matched: t.matched, Denied: t.denied, Callers: t.callers, CallersDenied: int64(len(t.texts)),
 		Top: t.top(&run.names), Limit: limit, Decides: decides, Worst: t.worst.report(), series: t.series, Headroom: -1,
@@ -85,7 +88,7 @@ func (t *tally) report(run *Run, limit string, decides bool) Rule {
 	if t.denied > 0 {
 		r.First, r.Last = instant(t.first), instant(t.last)
 	} else if t.matched > 0 {
-		r.Headroom = int(100 * t.remaining / t.limit)
+		r.Headroom = int(100 * run.least[seat].remaining / run.least[seat].limit)
 	}
 	return r
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirhq/weir"
-	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/policy"
 )
 
@@ -15,10 +13,8 @@ import (
 type tally struct {
 	rule    *policy.Rule
 	name    string
-	trial   *tally // of the rule's try
 	matched int64
 	denied  int64
-	number  int               // among the tallies of the run
 	callers int64             // seen
 	refused map[uint64]int64  // requests, by hash of the key
 	texts   map[uint64]string // keys of the refused
@@ -26,63 +22,23 @@ type tally struct {
 	last    int64
 	worst   minute
 	series  series
-	// The admitted request that left the least of its limit, as remaining of limit.
-	remaining, limit int64
+
+	request   int64 // the last that was counted, by its number
+	refusedIt bool
 }
 
-// newTally adds the tally of a rule to the run.
-func (run *Run) newTally(r *policy.Rule) *tally {
-	t := &tally{rule: r, name: r.Name, number: run.tallies, refused: map[uint64]int64{}, texts: map[uint64]string{}, remaining: 1, limit: 1}
-	run.tallies++
-	if r.Try != (weir.Limit{}) {
-		t.trial = run.newTally(&policy.Rule{Name: r.Name + " (try)"})
-	}
-	return t
-}
-
-// see notes that a key has been seen under a rule. All rules share one map of a
-// bit for each, since most rules see the same keys: what it costs is to find the
-// key in memory, and that is then done once for a request.
-func (run *Run) see(t *tally, hash uint64) {
-	key := hash + uint64(t.number/64)
-	bits, bit := run.keyBits, uint64(1)<<(t.number%64)
-	if key != run.keySeen {
-		bits = run.seenBy[key]
-	}
-	if bits&bit == 0 {
-		bits |= bit
-		run.seenBy[key] = bits
-		t.callers++
-	}
-	run.keySeen, run.keyBits = key, bits
-}
-
-// take counts a request that the rule charges with every step-th of charges. More
-// than one charge is a path with several readings; refused under one is refused.
-func (t *tally) take(run *Run, n *notes, charges []charged, step int) {
-	t.matched++
-	refused := false
-	for i := 0; i < len(charges); i += step {
-		c := &charges[i]
-		switch {
-		case !c.allowed && !refused:
-			refused = true
-			t.refuse(run, n, c)
-			continue
-		case c.limit > 0 && c.remaining*t.limit < t.remaining*c.limit:
-			t.remaining, t.limit = c.remaining, c.limit
-		}
-		run.see(t, c.hash)
-	}
+func newTally(r *policy.Rule) *tally {
+	return &tally{rule: r, name: r.Name, refused: map[uint64]int64{}, texts: map[uint64]string{}}
 }
 
 // refuse counts a refused request of a caller.
-func (t *tally) refuse(run *Run, n *notes, c *charged) {
+func (t *tally) refuse(run *Run, c *charged) {
 	now := run.seen
-	run.see(t, c.hash)
 	t.denied++
 	if t.refused[c.hash]++; t.refused[c.hash] == 1 {
-		t.texts[c.hash] = c.text(n)
+		t.texts[c.hash] = run.spell(c)
+	} else {
+		run.texts = run.texts[c.key:]
 	}
 	if t.first == 0 {
 		t.first = now
@@ -90,14 +46,6 @@ func (t *tally) refuse(run *Run, n *notes, c *charged) {
 	t.last = now
 	t.worst.add(now)
 	t.series.add(now, false)
-}
-
-// text spells the caller of what was refused.
-func (c *charged) text(n *notes) string {
-	if c.missing {
-		return "(missing, " + n.spell(c.key) + ")"
-	}
-	return gate.KeyText(c.rule, n.spell(c.key))
 }
 
 // topCallers is how many callers a report names for each rule.
