@@ -35,7 +35,7 @@ func (a all) Observe(ctx context.Context, e weir.Event) {
 // usual are the observers of a daemon without tracing and without events.
 func usual() all {
 	log := logs.New(io.Discard, false, slog.LevelInfo)
-	return all{metrics.New(metrics.Options{}), top.New(top.Options{}), refusals.New(), logs.NewRefusals(log, nil)}
+	return all{metrics.New(metrics.Options{}), top.New(top.Options{}), refusals.New(), logs.NewRefusals(log, nil), logs.NewUnreadable(log, nil)}
 }
 
 // stuck is a sink that takes nothing.

@@ -29,6 +29,7 @@ type watchers struct {
 	top      *top.Top
 	refusals *refusals.Refusals
 	logs     *logs.Refusals
+	spoilt   *logs.Unreadable
 	stream   *stream.Stream // or nil
 	tracer   *trace.Tracer  // or nil
 	doors    []string       // as decisions name them
@@ -49,7 +50,7 @@ func (c *Config) openWatchers() (*watchers, error) {
 	}
 	w := &watchers{
 		metrics: metrics.New(o), tracer: tracer, top: top.New(top.Options{}),
-		refusals: refusals.New(), logs: logs.NewRefusals(c.Log, c.Store.Secret),
+		refusals: refusals.New(), logs: logs.NewRefusals(c.Log, c.Store.Secret), spoilt: logs.NewUnreadable(c.Log, c.Store.Secret),
 		secret: c.Store.Secret, openMetrics: c.File != nil && c.File.Admin.OpenMetrics,
 	}
 	for i := range c.Doors {
@@ -141,7 +142,7 @@ var instanceName = sync.OnceValue(func() string {
 
 // list returns the observers.
 func (w *watchers) list() []weir.Observer {
-	all := []weir.Observer{w.metrics, w.top, w.refusals, w.logs}
+	all := []weir.Observer{w.metrics, w.top, w.refusals, w.logs, w.spoilt}
 	if w.stream != nil {
 		all = append(all, w.stream)
 	}
