@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/headers"
 )
 
 // ClientOptions configures NewClient.
@@ -37,7 +38,7 @@ type ClientOptions struct {
 // safe for concurrent use.
 type Client struct {
 	ClientOptions
-	holds holds
+	holds headers.Holds
 }
 
 // NewClient returns a Client, or an error that names the option that is wrong.
@@ -54,7 +55,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	if o.Destination == nil {
 		o.Destination = func(cc *grpc.ClientConn, _ string) string { return cc.CanonicalTarget() }
 	}
-	return &Client{ClientOptions: o, holds: holds{until: map[string]time.Time{}}}, nil
+	return &Client{ClientOptions: o}, nil
 }
 
 // Unary implements grpc.UnaryClientInterceptor.
@@ -136,7 +137,7 @@ func (c *Client) sitOut(ctx, within context.Context, to string) error {
 		if ctx.Err() != nil {
 			return status.FromContextError(ctx.Err()).Err()
 		}
-		left := c.holds.left(to, time.Now())
+		left := c.holds.Left(to, time.Now())
 		if left <= 0 {
 			return nil
 		}
@@ -172,13 +173,13 @@ func (c *Client) heed(to string, err error, trailer metadata.MD) {
 	}
 	for _, d := range s.Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
-			c.holds.add(to, time.Now(), info.GetRetryDelay().AsDuration())
+			c.holds.Add(to, time.Now(), info.GetRetryDelay().AsDuration())
 			return
 		}
 	}
 	if values := trailer[Pushback]; len(values) == 1 {
 		if ms, err := strconv.ParseInt(values[0], 10, 32); err == nil && ms > 0 {
-			c.holds.add(to, time.Now(), time.Duration(ms)*time.Millisecond)
+			c.holds.Add(to, time.Now(), time.Duration(ms)*time.Millisecond)
 		}
 	}
 }

@@ -16,5 +16,5 @@
 // that charges cost.
 //
 // The other direction, what an upstream's answer asks of its client, is read by
-// Hold, ParseList and ParseDictionary.
+// Hold, ParseList and ParseDictionary; Holds remembers it by destination.
 package headers

@@ -44,7 +44,7 @@ type TransportOptions struct {
 // ends with the request's context. It is safe for concurrent use.
 type Transport struct {
 	TransportOptions
-	holds holds
+	holds headers.Holds
 }
 
 // NewTransport returns a Transport, or an error that names the option that is
@@ -67,7 +67,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if o.Destination == nil {
 		o.Destination = func(r *http.Request) string { return r.URL.Scheme + "://" + r.URL.Host }
 	}
-	return &Transport{TransportOptions: o, holds: holds{until: map[string]time.Time{}}}, nil
+	return &Transport{TransportOptions: o}, nil
 }
 
 // HeldError is why a request was not sent: it would have had to wait longer than
@@ -103,7 +103,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		now := time.Now()
 		quiet := headers.Hold(res.StatusCode, res.Header, now)
-		t.holds.add(to, now, quiet)
+		t.holds.Add(to, now, quiet)
 		if try == t.Retries || quiet <= 0 || !refused(res, r) || !mayWait(r, now.Add(quiet), until) {
 			return res, nil
 		}
@@ -155,7 +155,7 @@ func (t *Transport) wait(r *http.Request, to string, until time.Time) error {
 // sitOut waits until the upstream's quiet is over.
 func (t *Transport) sitOut(ctx context.Context, to string) error {
 	for {
-		d := t.holds.left(to, time.Now())
+		d := t.holds.Left(to, time.Now())
 		if d <= 0 {
 			return nil
 		}

@@ -1,4 +1,4 @@
-package httplimit
+package headers
 
 import (
 	"sync"
@@ -9,16 +9,18 @@ import (
 // a crawler, must not remember each for ever.
 const mostHolds = 1024
 
-// holds remembers until when each destination asked for quiet.
-type holds struct {
+// Holds remembers until when each destination asked for quiet, such as by what
+// Hold reads. The zero value remembers none. It is safe for concurrent use, and
+// remembers a bounded number.
+type Holds struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
-// add notes that to asked at now for quiet. A shorter quiet does not end a longer
+// Add notes that to asked at now for quiet; none, or less, is no request. A shorter quiet does not end a longer
 // one: answers arrive in any order. Past the bound, what is over is forgotten,
 // and if nothing is, what ends first.
-func (h *holds) add(to string, now time.Time, quiet time.Duration) {
+func (h *Holds) Add(to string, now time.Time, quiet time.Duration) {
 	if quiet <= 0 {
 		return
 	}
@@ -32,11 +34,14 @@ func (h *holds) add(to string, now time.Time, quiet time.Duration) {
 	if _, known := h.until[to]; !known && len(h.until) >= mostHolds {
 		h.forget(now)
 	}
+	if h.until == nil {
+		h.until = map[string]time.Time{}
+	}
 	h.until[to] = end
 }
 
 // forget makes room. The caller holds mu.
-func (h *holds) forget(now time.Time) {
+func (h *Holds) forget(now time.Time) {
 	first, end := "", time.Time{}
 	for to, until := range h.until {
 		if !until.After(now) {
@@ -50,8 +55,8 @@ func (h *holds) forget(now time.Time) {
 	}
 }
 
-// left returns how long to's quiet still lasts.
-func (h *holds) left(to string, now time.Time) time.Duration {
+// Left returns how long to's quiet still lasts.
+func (h *Holds) Left(to string, now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	until, ok := h.until[to]
