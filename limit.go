@@ -91,6 +91,19 @@ func (l Limit) Share(n int) Limit {
 	return l.checked()
 }
 
+// Cut returns the limit with q's units and capacity, on the same balances: the
+// part of it that q is. It is for layers.
+func (l Limit) Cut(q *algo.Quota) Limit {
+	l.n = q.N
+	switch l.kind {
+	case algo.TokenBucket:
+		l.burst = q.Capacity
+	case algo.LeakyBucket:
+		l.burst = q.Capacity - 1
+	}
+	return l
+}
+
 // Name returns the limit's name, which may be empty.
 func (l Limit) Name() string { return l.name }
 

@@ -75,3 +75,24 @@ func TestAPartOfALimitIsAskedAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestACutLimitKeepsItsBalance: a part is what its quota says, and nothing else of
+// the limit changes.
+func TestACutLimitKeepsItsBalance(t *testing.T) {
+	for _, text := range []string{"30/min burst=60 name=a", "30/min algorithm=leaky_bucket burst=59", "30/day algorithm=fixed_window tz=Asia/Tokyo", "30/min algorithm=sliding_log"} {
+		l, err := ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := l.Quota()
+		q.N, q.Capacity = q.N/3, q.Capacity/3
+		part := l.Cut(&q)
+		got := part.Quota()
+		if got.N != 10 || l.Kind().Bucket() && got.Capacity != 20 || !part.sameBalance(&l) || part.Failure() != l.Failure() {
+			t.Errorf("%s: cut to %+v is %s", text, q, part)
+		}
+		if whole := l.Quota(); whole.N != 30 {
+			t.Errorf("%s was changed", text)
+		}
+	}
+}

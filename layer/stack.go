@@ -1,11 +1,16 @@
 // Package layer puts the layers in front of a store in their one right order.
 //
 //	Limiter ─▶ deny cache ─▶ leases ─▶ store
+//	Limiter ─▶ deny cache ─▶ regions ─▶ store
 //
 // A layer is a weir.Store in front of another: it answers what it can without
 // the store and passes the rest, and every error, on. The deny cache comes first
 // because a refusal it knows needs nothing of what stands behind it, and because
-// refunds and resets have to pass through it whatever answers them.
+// refunds and resets have to pass through it whatever answers them. Where a limit
+// holds over several regions, regions.Front stands next to the store, and Stack is
+// given what it returns: it tells other regions what was debited, so nothing may
+// debit behind it. Leases do not go with it: their units are debited when they are
+// borrowed, would be told as taken, and come back later.
 package layer
 
 import (
@@ -45,7 +50,7 @@ func Stack(store weir.Store, o Options) (*Stacked, error) {
 	if o.Overshoot > 0 {
 		lender, ok := store.(lease.Lender)
 		if !ok {
-			return nil, errors.New("layer: max_overshoot needs a store that can lend, and this one cannot")
+			return nil, errors.New("layer: max_overshoot needs a store that can lend, and this one cannot; one whose limits hold over several regions does not")
 		}
 		s.leases = lease.New(lender, lease.Options{Overshoot: o.Overshoot})
 		s.Store = s.leases

@@ -22,18 +22,21 @@ type Books interface {
 
 // Settings is what an Exchange knows of the regions.
 type Settings struct {
-	Region   string
-	Peers    []string // the other regions
-	Interval time.Duration
-	Lag      time.Duration        // one way, as far as promises count on it
-	Now      func() time.Duration // since any instant, monotonic; the process's own if nil
-	MostKeys int                  // balances in use that are kept track of; 1,000,000 if 0
-	Forget   time.Duration        // how long a key is kept track of that nobody uses and every peer knows of; a minute if 0
+	Region    string
+	Peers     []string // the other regions
+	Interval  time.Duration
+	Lag       time.Duration        // one way, as far as promises count on it
+	Now       func() time.Duration // since any instant, monotonic; the process's own if nil
+	ShareBeat time.Duration        // how often shares are looked after; a second if 0
+	MostKeys  int                  // balances in use that are kept track of; 1,000,000 if 0
+	Forget    time.Duration        // how long a key is kept track of that nobody uses and every peer knows of; a minute if 0
 }
 
 const (
 	mostKeys = 1_000_000
 	idleFor  = time.Minute
+
+	shareBeat = time.Second
 )
 
 // account names one balance, and of a window one period of it.
@@ -53,12 +56,13 @@ type kept struct {
 
 // peer is another region, as this instance sees it.
 type peer struct {
-	name  string
-	owed  map[account]bool // changed, and not on the way
-	since time.Duration    // while news is out: since when nothing was acknowledged; else 0
-	sent  int              // messages on the way
-	rtt   time.Duration    // of the last acknowledged message
-	early map[account]redisstore.Consumption
+	name    string
+	owed    map[account]bool // changed, and not on the way
+	since   time.Duration    // while news is out: since when nothing was acknowledged; else 0
+	sent    int              // messages on the way
+	failing bool             // the last one that was done was not acknowledged
+	rtt     time.Duration    // of the last acknowledged message
+	early   map[account]redisstore.Consumption
 }
 
 // Exchange adds up what this instance debits, says what each peer must hear and
@@ -111,11 +115,14 @@ func NewExchange(books Books, s Settings) *Exchange {
 	if s.Forget <= 0 {
 		s.Forget = idleFor
 	}
+	if s.ShareBeat <= 0 {
+		s.ShareBeat = shareBeat
+	}
 	e := &Exchange{
 		books: books, settings: s, order: s.Peers,
 		pending: map[account]*redisstore.Consumption{}, known: map[account]*kept{}, peers: map[string]*peer{},
 	}
-	e.shares = newShares()
+	e.shares = newShares(1+len(s.Peers), s.ShareBeat, s.Now)
 	for _, name := range s.Peers {
 		e.peers[name] = &peer{name: name, owed: map[account]bool{}, early: map[account]redisstore.Consumption{}}
 	}

@@ -43,10 +43,19 @@ func (l *Layer) Apply(ctx context.Context, bills []*weir.Bill) {
 		l.Store.Apply(ctx, bills)
 		return
 	}
+	var cut []lent
 	for _, b := range bills {
-		l.cut(scopes, b)
+		switch b.Verb {
+		case algo.Take, algo.Peek:
+			l.cut(scopes, b)
+		case algo.Refund, algo.Repay:
+			cut = l.lend(scopes, b, cut)
+		}
 	}
 	l.Store.Apply(ctx, bills)
+	for _, one := range cut {
+		one.charge.Limit = one.whole
+	}
 	for _, b := range bills {
 		if b.Err == nil {
 			l.note(scopes, b)
@@ -56,22 +65,45 @@ func (l *Layer) Apply(ctx context.Context, bills []*weir.Bill) {
 
 // cut puts this region's share in place of a limit that is held in shares.
 func (l *Layer) cut(scopes map[string]policy.Sharing, b *weir.Bill) {
-	if b.Verb > algo.Peek {
-		return
-	}
+	shares := l.exchange.shares
 	balances := b.Balances()
 	for i := range balances {
 		bal := &balances[i]
 		if scopes[bal.Charge.Space].Scope != policy.ScopeShare {
 			continue
 		}
-		l.exchange.shares.asked(bal.Charge.Space, bal.Cost)
-		q := l.exchange.shares.of(bal.Charge.Space).part(bal.Quota)
-		bal.Quota, bal.Never = q, bal.Cost < 0 || q.N > 0 && q.TooLarge(bal.Cost)
+		if b.Verb == algo.Take {
+			shares.asked(bal.Charge.Space, bal.Cost)
+		}
+		q := shares.of(bal.Charge.Space).part(bal.Quota)
+		bal.Again = shares.again(bal.Quota, bal.Cost)
+		bal.Quota, bal.Never = q, bal.Cost < 0 || q.TooLarge(bal.Cost)
 		if q.Kind.Bucket() && !bal.Never {
 			bal.Debit = q.Debit(bal.Cost)
 		}
 	}
+}
+
+// lent is a charge whose limit is cut while the store is asked.
+type lent struct {
+	charge *weir.Charge
+	whole  weir.Limit
+}
+
+// lend cuts the limits of charges that give back or are owed: a store takes those
+// from the charge, and nothing comes back under another limit than was charged.
+func (l *Layer) lend(scopes map[string]policy.Sharing, b *weir.Bill, all []lent) []lent {
+	for i := range b.Charges {
+		c := &b.Charges[i]
+		if scopes[c.Space].Scope != policy.ScopeShare || c.Limit.IsUnlimited() {
+			continue
+		}
+		if q := l.exchange.shares.of(c.Space).part(c.Limit.Quota()); q.N > 0 {
+			all = append(all, lent{c, c.Limit})
+			c.Limit = c.Limit.Cut(&q)
+		}
+	}
+	return all
 }
 
 // note tells the exchange what a bill debited or gave back.

@@ -13,8 +13,11 @@ type Letter struct {
 	left  time.Duration
 }
 
-// perLetter bounds a letter, so that no region waits for another's long message.
-const perLetter = 1000
+// LetterBytes bounds a letter's payload, so that no region waits for another's long message and a
+// stream of them is bounded too (streamLen).
+const LetterBytes = 8 << 10
+
+const mostNumbers = 72 // what a balance costs beside its name, at most: see wire.go
 
 // Letter returns what is due to a peer, or nil for nothing. It must be given to
 // Done, whatever came of it.
@@ -26,8 +29,10 @@ func (e *Exchange) Letter(name string) *Letter {
 		return nil
 	}
 	l := &Letter{Peer: name, left: e.settings.Now()}
+	room := LetterBytes - 1
 	for who := range p.owed {
-		if len(l.Taken) == perLetter {
+		room -= len(who.balance) + mostNumbers
+		if room < 0 && len(l.Taken) > 0 {
 			break
 		}
 		delete(p.owed, who)
@@ -54,7 +59,7 @@ func (e *Exchange) Done(l *Letter, acknowledged bool) {
 		}
 	}
 	now := e.settings.Now()
-	if !acknowledged {
+	if p.failing = !acknowledged; p.failing {
 		e.stats.Failed++
 		return
 	}
@@ -63,4 +68,12 @@ func (e *Exchange) Done(l *Letter, acknowledged bool) {
 	if p.since = now; len(p.owed) == 0 && p.sent == 0 {
 		p.since = 0
 	}
+}
+
+// failing reports whether the peer did not acknowledge the last letter that was
+// done.
+func (e *Exchange) failing(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.peers[name].failing
 }

@@ -30,10 +30,11 @@ const childEnv = "WEIR_TEST_REGION"
 type setup struct {
 	Region        string
 	URL           string
-	Peers         map[string]string
+	Peers         map[string]string // by region, its URL
 	Interval, Lag time.Duration
 	Scope         policy.Scope
-	Deaf          bool // planted: debits of others are not heard
+	Beat          time.Duration // of shares
+	Deaf          bool          // planted: debits of others are not heard
 }
 
 // order is what a region is to do.
@@ -42,7 +43,8 @@ type order struct {
 	Limit string
 	Keys  []string
 	For   time.Duration
-	Rate  int // takes a second of each key
+	Rate  int   // takes a second of each key
+	Cost  int64 // of a take; 1 if 0
 }
 
 // answer is what came of it.
@@ -80,8 +82,12 @@ func serveRegion(text string) error {
 			delete(s.Peers, peer)
 		}
 	}
+	peers := map[string]regions.Peer{}
+	for name, url := range s.Peers {
+		peers[name] = regions.Peer{URL: url}
+	}
 	service, err := regions.Start(regions.Options{
-		Region: s.Region, Peers: s.Peers, Interval: s.Interval, Lag: s.Lag, Forget: time.Second, Store: store, URL: s.URL,
+		Region: s.Region, Peers: peers, Interval: s.Interval, Lag: s.Lag, Forget: time.Second, ShareBeat: s.Beat, Store: store, URL: s.URL,
 	})
 	if err != nil {
 		return err
@@ -136,7 +142,7 @@ func carryOut(l *weir.Limiter, s *regions.Service, o order) (a answer) {
 	}
 	ask := func(key string, verb algo.Verb) *weir.Bill {
 		c := limit.Charge(key)
-		c.Space = space
+		c.Space, c.Cost = space, max(o.Cost, 1)
 		b := &weir.Bill{Verb: verb, Charges: []weir.Charge{c}}
 		if err := l.Decide(context.Background(), b); err != nil {
 			a.Err = err.Error()
@@ -154,7 +160,7 @@ func carryOut(l *weir.Limiter, s *regions.Service, o order) (a answer) {
 			case <-tick.C:
 				for _, key := range o.Keys {
 					if b := ask(key, algo.Take); b.Allowed && b.Err == nil {
-						a.Admitted++
+						a.Admitted += b.Charges[0].Cost
 					}
 				}
 			case <-end.C:

@@ -13,13 +13,13 @@ import (
 )
 
 // Three regions, each a process with a server of its own, a lag of 120 ms between
-// any two. WEIR_REGIONS_LONG=1 (make regions) parts them for 30 s, else for 3.
+// any two. WEIR_REGIONS_LONG=1 (make regions) parts them for 30 s, else for 2.
 
 func partition() time.Duration {
 	if os.Getenv("WEIR_REGIONS_LONG") != "" {
 		return 30 * time.Second
 	}
-	return 3 * time.Second
+	return 2 * time.Second
 }
 
 func parse(t *testing.T, text string) weir.Limit {
@@ -38,6 +38,7 @@ func (w *world) beyond(limit weir.Limit, key string, elapsed time.Duration) int6
 }
 
 func TestThreeRegions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, policy.ScopeGlobal, nil)
 	t.Run("one limit, with loss", w.oneLimit)
 	t.Run("the time to know", w.timeToKnow)
@@ -119,16 +120,23 @@ func (w *world) timeToKnow(t *testing.T) {
 	}
 }
 
-// A limit whose bound is small against what a partition would let through.
-const narrow = "50/s burst=10"
+// A limit whose bound is small against what a partition would let through. It is
+// taken from in large pieces, so that a busy machine asks for it all the same.
+const (
+	narrow = "1000/s burst=100"
+	piece  = 50
+)
 
 func (w *world) parted(key string) (beyond int64) {
+	ask := func(length time.Duration) {
+		w.carry(order{Do: "load", Limit: narrow, Keys: []string{key}, Rate: 40, Cost: piece, For: length})
+	}
 	began := time.Now()
-	w.load(narrow, []string{key}, 100, time.Second)
+	ask(500 * time.Millisecond)
 	w.cut(true)
-	w.load(narrow, []string{key}, 100, partition())
+	ask(partition())
 	w.cut(false)
-	w.load(narrow, []string{key}, 100, time.Second)
+	ask(500 * time.Millisecond)
 	return w.beyond(parse(w.t, narrow), key, time.Since(began))
 }
 
@@ -263,13 +271,30 @@ func (w *world) left() string {
 
 // The checks above, each with its fault planted.
 
-func TestDeafRegionsAreFound(t *testing.T) {
-	w := newWorld(t, policy.ScopeGlobal, func(s *setup) { s.Deaf = true })
-	bound := w.figures.Overshoot(parse(t, burst))
-	if worst, _ := w.steady("a"); worst <= bound {
-		t.Errorf("regions that do not hear admitted %d beyond the limit, within the bound of %d", worst, bound)
+// found has a planted fault shown by one of a few rounds: on a busy machine regions
+// may ask for less than would show it.
+func found(t *testing.T, bound int64, round func(key string) (beyond int64)) {
+	t.Helper()
+	for n := range 5 {
+		beyond := round(fmt.Sprint("planted", n))
+		t.Logf("%d beyond the limit; the bound is %d", beyond, bound)
+		if beyond > bound {
+			return
+		}
 	}
-	if _, err := w.converge([]string{"a"}, time.Second); err == nil {
+	t.Errorf("nothing beyond the bound of %d was found", bound)
+}
+
+func TestDeafRegionsAreFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, policy.ScopeGlobal, func(s *setup) { s.Deaf = true })
+	limit := parse(t, narrow)
+	found(t, w.figures.Overshoot(limit), func(key string) int64 {
+		began := time.Now()
+		w.carry(order{Do: "load", Limit: narrow, Keys: []string{key}, Rate: 40, Cost: piece, For: 1500 * time.Millisecond})
+		return w.beyond(limit, key, time.Since(began))
+	})
+	if _, err := w.converge([]string{"planted0"}, time.Second); err == nil {
 		t.Error("regions that do not hear were found to agree")
 	}
 	c := w.clients["us"]
@@ -283,9 +308,7 @@ func TestDeafRegionsAreFound(t *testing.T) {
 
 // Regions that never notice a partition each give out the whole rate.
 func TestRegionsThatDoNotNoticeAPartitionAreFound(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, policy.ScopeGlobal, func(s *setup) { s.Lag = time.Hour })
-	bound := w.figures.Overshoot(parse(t, narrow))
-	if beyond := w.parted("parted"); beyond <= 2*bound {
-		t.Errorf("%d beyond the limit, within the bound with one partition of %d", beyond, 2*bound)
-	}
+	found(t, 2*w.figures.Overshoot(parse(t, narrow)), w.parted)
 }

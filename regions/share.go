@@ -25,17 +25,22 @@ import (
 // A share moves only where every peer was heard of a moment ago, so none moves
 // while regions are parted; what they hold stays right.
 //
-// A region whose server lost its record holds nothing until every peer has said
-// what it took from it and gave to it.
+// An instance goes by a record for some beats after it has read it. One that cannot
+// read it any more then holds nothing: another may have given its share away.
+//
+// A region whose server has no record, at first or because it lost it, holds nothing
+// until every peer has said what it took from it and gave to it. Until then, and of
+// what its share has no whole unit of, it refuses for a beat and not for ever.
 
 // share is a part of a limit. The whole is divisible by every number of regions to
 // 16: an equal share in millionths would leave three regions nothing of 3/min.
 type share int64
 
 const (
-	whole    share = 720_720
-	hardly   share = 14_414 // a difference that is not worth a move
-	settling       = 3 * time.Second
+	whole  share = 720_720
+	hardly share = 14_414 // a difference that is not worth a move
+
+	leastPart = 4 // a region keeps so much of its first share, whatever others are asked for
 )
 
 // part returns what the share leaves of q, rounded down: shares that sum up to
@@ -127,7 +132,7 @@ func (h *holding) give(first share, theirs map[string]*holding) (to string, n sh
 	if sum == 0 {
 		return "", 0
 	}
-	floor := first / 4
+	floor := first / leastPart
 	open := whole - floor*share(len(theirs)+1)
 	target := func(asked int64) share { return floor + share(int64(open)*asked/sum) }
 	mine, usable := h.has(first)
@@ -147,22 +152,52 @@ func (h *holding) give(first share, theirs map[string]*holding) (to string, n sh
 
 // shares is what this instance knows of its region's shares.
 type shares struct {
+	beat    time.Duration
+	now     func() time.Duration
+	most    share         // that a region can come to hold
+	changed chan struct{} // holds one where there are new scopes
+
 	mu     sync.Mutex
 	scopes map[string]policy.Sharing
 	held   map[string]share // by space
 	first  share            // of what is not in held
+	until  time.Duration    // then what was read is too old to be used
 	asks   map[string]int64 // units since they were last counted
 }
 
-func newShares() *shares {
-	return &shares{held: map[string]share{}, asks: map[string]int64{}}
+func newShares(regions int, beat time.Duration, now func() time.Duration) *shares {
+	first := whole / share(regions)
+	return &shares{
+		beat: beat, now: now,
+		most: whole - first/leastPart*share(regions-1), changed: make(chan struct{}, 1),
+		held: map[string]share{}, asks: map[string]int64{},
+	}
+}
+
+// again returns how long q's holder refuses a cost that its share does not hold,
+// in microseconds: 0 is for good, since no share holds it.
+func (s *shares) again(q algo.Quota, cost int64) int64 {
+	if most := s.most.part(q); cost < 1 || most.N == 0 || most.TooLarge(cost) {
+		return 0
+	}
+	return s.beat.Microseconds()
+}
+
+// holds reports whether the region holds anything.
+func (s *shares) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first > 0 && s.now() < s.until
 }
 
 // of returns this region's share of a space's limits.
 func (s *shares) of(space string) share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h, ok := s.held[space]; ok {
+	switch h, ok := s.held[space]; {
+	case s.now() >= s.until:
+		return 0
+	case ok:
 		return h
 	}
 	return s.first
@@ -177,8 +212,12 @@ func (s *shares) asked(space string, units int64) {
 
 func (s *shares) spaces(scopes map[string]policy.Sharing) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.scopes = scopes
+	s.mu.Unlock()
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
 }
 
 // shared returns the spaces that are held in shares, and how long their limits
@@ -204,8 +243,8 @@ func (s *shares) counted() map[string]int64 {
 	return asks
 }
 
-// hold puts a record in force; a nil one holds nothing.
-func (s *shares) hold(r record, first share) {
+// hold puts a record in force that was read at an instant; a nil one holds nothing.
+func (s *shares) hold(r record, first share, at time.Duration) {
 	held := map[string]share{}
 	for space, h := range r {
 		_, held[space] = h.has(first)
@@ -215,5 +254,9 @@ func (s *shares) hold(r record, first share) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held, s.first = held, first
+	s.held, s.first, s.until = held, first, at+settling(s.beat)
 }
+
+// settling is how long an instance goes by a record it has read. What was given
+// away is used by nobody else before: by then each has read that it was given.
+func settling(beat time.Duration) time.Duration { return 3 * beat }

@@ -10,11 +10,12 @@ import (
 // waits, and gives. It keeps nothing that matters and talks to nobody. It is used
 // by one goroutine at a time.
 type ShareKeeper struct {
-	e       *Exchange
-	first   share
-	asked   map[string]int64         // by space, when last read
-	waits   map[string]time.Duration // space and peer → since when this instance has seen its part wait
-	regains time.Duration            // since when a lost record could be made up, or 0
+	e        *Exchange
+	first    share
+	settling time.Duration
+	asked    map[string]int64         // by space, when last read
+	waits    map[string]time.Duration // space and peer → since when this instance has seen its part wait
+	regains  time.Duration            // since when a lost record could be made up, or 0
 }
 
 // said is what a region says of its shares.
@@ -25,14 +26,15 @@ type said struct {
 
 // NewShareKeeper returns a keeper of the shares that e's Layer cuts limits to.
 func NewShareKeeper(e *Exchange) *ShareKeeper {
-	return &ShareKeeper{e: e, first: whole / share(len(e.order)+1), asked: map[string]int64{}, waits: map[string]time.Duration{}}
+	return &ShareKeeper{e: e, first: whole / share(len(e.order)+1), settling: settling(e.settings.ShareBeat), asked: map[string]int64{}, waits: map[string]time.Duration{}}
 }
 
-// Hold puts a record in force; "" is a record that was lost, which holds nothing.
-func (k *ShareKeeper) Hold(text string) error {
+// Hold puts a record in force that was read at an instant of Settings.Now; "" is a
+// record that was lost, which holds nothing.
+func (k *ShareKeeper) Hold(text string, at time.Duration) error {
 	r, err := readRecord(text)
 	if err == nil {
-		k.e.shares.hold(r, k.first)
+		k.e.shares.hold(r, k.first, at)
 	}
 	return err
 }
@@ -113,7 +115,7 @@ func (k *ShareKeeper) regain(theirs map[string]*said, spaces map[string]time.Dur
 		k.regains = 0
 		return nil
 	}
-	r, me, longest := record{}, k.e.settings.Region, settling
+	r, me, longest := record{}, k.e.settings.Region, k.settling
 	moved := false
 	for peer, one := range theirs {
 		for space, h := range one.Held {
@@ -127,7 +129,7 @@ func (k *ShareKeeper) regain(theirs map[string]*said, spaces map[string]time.Dur
 		}
 	}
 	for _, refill := range spaces {
-		longest = max(longest, refill+settling)
+		longest = max(longest, refill+k.settling)
 	}
 	if k.regains == 0 {
 		k.regains = now
@@ -176,7 +178,7 @@ func (k *ShareKeeper) move(r record, theirs map[string]*said, spaces map[string]
 			case n == 0:
 			case !seen:
 				k.waits[at], still = now, false
-			case now-since >= refill+settling:
+			case now-since >= refill+k.settling:
 				delete(h.Waiting, peer)
 				delete(k.waits, at)
 			default:

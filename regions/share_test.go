@@ -76,7 +76,8 @@ func (w *world) sound() (map[string]int64, string) {
 // TestShares: a limit that is cut into shares is never exceeded, whatever the
 // shares do; they follow demand, and stay as they are while regions are parted.
 func TestShares(t *testing.T) {
-	w := newWorld(t, policy.ScopeShare, nil)
+	t.Parallel()
+	w := newWorld(t, policy.ScopeShare, func(s *setup) { s.Beat = 250 * time.Millisecond })
 	limit := parse(t, shareText)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

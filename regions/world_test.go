@@ -71,11 +71,17 @@ func newWorld(t *testing.T, scope policy.Scope, change func(*setup)) *world {
 // load has every region take from the keys at once and returns how many units
 // each admitted.
 func (w *world) load(limit string, keys []string, rate int, length time.Duration) (admitted int64) {
+	w.t.Helper()
+	return w.carry(order{Do: "load", Limit: limit, Keys: keys, Rate: rate, For: length})
+}
+
+// carry has every region carry out an order and returns what all admitted.
+func (w *world) carry(o order) (admitted int64) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, name := range w.names {
 		all.Go(func() {
-			a := w.regions[name].do(order{Do: "load", Limit: limit, Keys: keys, Rate: rate, For: length})
+			a := w.regions[name].do(o)
 			mu.Lock()
 			admitted += a.Admitted
 			mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // store itself.
 func openRegions(s StoreConfig, store weir.Store, log *slog.Logger) (*regions.Service, weir.Store, error) {
 	shared, ok := store.(*redisstore.Store)
-	if len(s.Regions.Peers) == 0 {
+	if len(s.Peers) == 0 {
 		return nil, store, nil
 	}
 	if !ok {
@@ -24,7 +24,7 @@ func openRegions(s StoreConfig, store weir.Store, log *slog.Logger) (*regions.Se
 		return nil, store, nil
 	}
 	service, err := regions.Start(regions.Options{
-		Region: s.Regions.Name, Peers: s.Regions.Peers, Interval: s.Regions.Interval, Lag: s.Regions.Lag,
+		Region: s.Regions.Name, Peers: s.Peers, Interval: s.Regions.Interval, Lag: s.Regions.Lag,
 		Store: shared, URL: s.URL, Conn: s.Conn,
 		OnError: func(what string, err error) {
 			if err == nil {
@@ -68,7 +68,7 @@ func (c *Core) regionFigures() func() metrics.Regions {
 		s := c.regions.Stats()
 		r := metrics.Regions{
 			Behind: s.Owed, CutOff: s.CutOff, Told: s.Told, Heard: s.Heard, Bytes: s.Bytes, Guessed: s.Guessed,
-			Trip: s.Slowest, Bounds: map[string]int64{},
+			Unread: s.Unread, Forgotten: s.Forgotten, Trip: s.Slowest, Bounds: map[string]int64{},
 		}
 		if p := c.Gate.Policy(); p != nil {
 			for _, f := range p.Figures() {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/redisconn"
 	"github.com/weirhq/weir/policy/policyfile"
 	"github.com/weirhq/weir/redisstore"
+	"github.com/weirhq/weir/regions"
 )
 
 // StoreConfig says where balances live.
@@ -27,8 +28,10 @@ type StoreConfig struct {
 	Notify func(redisstore.Health)
 	// OnFlight is told of every call of a shared store, or nil.
 	OnFlight func(redisstore.Flight)
-	// Regions are those that share limits with this one; without peers there are none.
+	// Regions are those that share limits with this one, and Peers how to get to
+	// their stores; without there are none.
 	Regions policyfile.Regions
+	Peers   map[string]regions.Peer
 	// Drills allows whoever has the admin door to make the store fail on purpose.
 	Drills  bool
 	through func(redisstore.Scripter) redisstore.Scripter
@@ -69,7 +72,6 @@ func StoreOf(f *policyfile.File) (StoreConfig, error) {
 	c := StoreConfig{URL: f.Store.URL, Prefix: f.KeyPrefix, Timeout: f.DecisionTimeout}
 	c.Regions = f.Regions
 	c.Overshoot = f.MaxOvershoot.Of(1_000_000)
-	c.Conn = redisconn.Settings{Username: f.Store.Username, Connections: f.Store.Connections}
 	if f.KeySecretFile != "" {
 		secret, err := readSecret(f.KeySecretFile)
 		if err != nil {
@@ -77,18 +79,36 @@ func StoreOf(f *policyfile.File) (StoreConfig, error) {
 		}
 		c.Secret = []byte(secret)
 	}
-	if f.Store.PasswordFile != "" {
-		password, err := readSecret(f.Store.PasswordFile)
+	var err error
+	if c.Conn, err = connTo(f.Store, "store"); err != nil {
+		return c, err
+	}
+	c.Peers = make(map[string]regions.Peer, len(f.Regions.Peers))
+	for name, peer := range f.Regions.Peers {
+		conn, err := connTo(peer, "regions.peers."+name)
 		if err != nil {
-			return c, fmt.Errorf("store.password_file: %w", err)
+			return c, err
 		}
-		c.Conn.Password = password
+		c.Peers[name] = regions.Peer{URL: peer.URL, Conn: conn}
 	}
-	config, err := clientTLS(f.Store.TLS)
+	return c, nil
+}
+
+// connTo reads what a store's URL cannot carry; field is the store's in the file.
+func connTo(s policyfile.Store, field string) (redisconn.Settings, error) {
+	c := redisconn.Settings{Username: s.Username, Connections: s.Connections}
+	if s.PasswordFile != "" {
+		password, err := readSecret(s.PasswordFile)
+		if err != nil {
+			return c, fmt.Errorf("%s.password_file: %w", field, err)
+		}
+		c.Password = password
+	}
+	config, err := clientTLS(s.TLS)
 	if err != nil {
-		return c, fmt.Errorf("store.tls: %w", err)
+		return c, fmt.Errorf("%s.tls: %w", field, err)
 	}
-	c.Conn.TLS = config
+	c.TLS = config
 	return c, nil
 }
 

@@ -68,6 +68,7 @@ type Conn struct {
 	renewed time.Time
 	option  rueidis.ClientOption
 	cluster bool
+	open    context.Context // until Close
 	stop    context.CancelFunc
 	dialer  sync.WaitGroup
 }
@@ -82,7 +83,7 @@ func Open(url string, s Settings) (*Conn, error) {
 	}
 	apply(&option, s)
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Conn{option: option, cluster: cluster, stop: cancel}
+	c := &Conn{option: option, cluster: cluster, open: ctx, stop: cancel}
 	if err := c.dial(); err != nil {
 		if fault := refused(err); fault != nil {
 			cancel()
@@ -128,11 +129,15 @@ const oneConnection = -1
 
 // dial is called by one goroutine at a time.
 func (c *Conn) dial() error {
-	client, err := rueidis.NewClient(c.option)
+	option := c.option
+	var a attempt
+	option.DialCtxFn = a.until(c.open, option.DialCtxFn)
+	client, err := rueidis.NewClient(option)
 	if errors.Is(err, rueidis.ErrNoCache) {
-		c.option.DisableCache = true
-		client, err = rueidis.NewClient(c.option)
+		c.option.DisableCache, option.DisableCache = true, true
+		client, err = rueidis.NewClient(option)
 	}
+	a.over()
 	if err != nil {
 		if client != nil {
 			client.Close()

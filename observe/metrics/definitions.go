@@ -78,6 +78,8 @@ var (
 		Help: "Bytes sent to other regions, without what the protocol adds."}
 	regionsGuessed = Definition{Name: "weir_regions_guessed_units_total", Kind: Counter,
 		Help: "Units debited for regions that were cut off."}
+	regionsLost = Definition{Name: "weir_regions_lost_changes_total", Kind: Counter, Labels: []string{"cause"},
+		Help: "Changed keys that were heard and could not be debited here (unread), and debits that were not told for too many keys in use (forgotten)."}
 	regionsTrip = Definition{Name: "weir_regions_trip_seconds", Kind: Gauge,
 		Help: "Time from sending to the region that answers last to its acknowledgement."}
 	regionsBound = Definition{Name: "weir_regions_overshoot_bound", Kind: Gauge, Labels: []string{"rule"},
@@ -126,6 +128,6 @@ var (
 var Definitions = []Definition{
 	decisions, duration, shadows, tries, failOpen,
 	storeErrors, storeDuration, batchBills, queued, breakerOpen, unknown, clockOffset, instances,
-	losses, debtOwed, debtEnded, regionsBehind, regionsAway, regionsTold, regionsBytes, regionsGuessed, regionsTrip, regionsBound, denyHits, leaseUnits, leaseOut, leasePeak, memoryKeys, memoryBytes, memoryEvicted, clockSteps,
+	losses, debtOwed, debtEnded, regionsBehind, regionsAway, regionsTold, regionsBytes, regionsGuessed, regionsLost, regionsTrip, regionsBound, denyHits, leaseUnits, leaseOut, leasePeak, memoryKeys, memoryBytes, memoryEvicted, clockSteps,
 	reloadOK, reloadTime, configInfo, eventsWritten, eventsDropped, logsSuppressed, buildInfo,
 }

@@ -152,6 +152,29 @@ func TestSeriesAreThereBeforeTheyCount(t *testing.T) {
 	}
 }
 
+// TestRegionsAreServed: each of their metrics, before anything is counted, and what
+// went wrong by its cause.
+func TestRegionsAreServed(t *testing.T) {
+	m := New(Options{})
+	var now Regions
+	m.Read(Sources{Regions: func() Regions { return now }})
+	series := scrape(t, m, "")
+	for _, name := range []string{
+		"weir_regions_behind_keys", "weir_regions_cut_off", `weir_regions_changes_total{way="told"}`, `weir_regions_changes_total{way="heard"}`,
+		"weir_regions_sent_bytes_total", "weir_regions_guessed_units_total", "weir_regions_trip_seconds",
+		`weir_regions_lost_changes_total{cause="unread"}`, `weir_regions_lost_changes_total{cause="forgotten"}`,
+	} {
+		if series[name] != "0" {
+			t.Errorf("%s is %q, want 0", name, series[name])
+		}
+	}
+	now = Regions{Unread: 3, Forgotten: 4}
+	series = scrape(t, m, "")
+	if u, f := series[`weir_regions_lost_changes_total{cause="unread"}`], series[`weir_regions_lost_changes_total{cause="forgotten"}`]; u != "3" || f != "4" {
+		t.Errorf("%s unread and %s forgotten, want 3 and 4", u, f)
+	}
+}
+
 // TestTrialsAreCountedTwoByTwo, and peeks not at all.
 func TestTrialsAreCountedTwoByTwo(t *testing.T) {
 	m := New(Options{})

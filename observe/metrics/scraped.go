@@ -32,6 +32,7 @@ type Losses struct{ Flushed, RolledBack, Evicted, Replaced int64 }
 type Regions struct {
 	Behind, CutOff              int
 	Told, Heard, Bytes, Guessed int64
+	Unread, Forgotten           int64
 	Trip                        time.Duration
 	Bounds                      map[string]int64 // by rule
 }
@@ -81,7 +82,7 @@ func describe() map[string]*prometheus.Desc {
 
 var read = []Definition{
 	failOpen, breakerOpen, unknown, clockOffset, instances, losses, debtOwed, debtEnded, denyHits, leaseUnits, leaseOut, leasePeak,
-	regionsBehind, regionsAway, regionsTold, regionsBytes, regionsGuessed, regionsTrip, regionsBound,
+	regionsBehind, regionsAway, regionsTold, regionsBytes, regionsGuessed, regionsLost, regionsTrip, regionsBound,
 	memoryKeys, memoryBytes, memoryEvicted, clockSteps, reloadOK, reloadTime, configInfo, eventsWritten, eventsDropped, logsSuppressed,
 }
 
@@ -138,6 +139,8 @@ func (s scraped) Collect(to chan<- prometheus.Metric) {
 		give(regionsTold, float64(r.Heard), "heard")
 		give(regionsBytes, float64(r.Bytes))
 		give(regionsGuessed, float64(r.Guessed))
+		give(regionsLost, float64(r.Unread), "unread")
+		give(regionsLost, float64(r.Forgotten), "forgotten")
 		give(regionsTrip, r.Trip.Seconds())
 		for rule, bound := range r.Bounds {
 			give(regionsBound, float64(bound), rule)

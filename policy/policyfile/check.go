@@ -44,11 +44,7 @@ func (f *File) Check() []Finding {
 	if f.Store.URL == "memory" && f.Regions.Name != "" {
 		add("regions", "regions do nothing with store: memory, which no other region can reach")
 	}
-	for i, rule := range f.Policy.Rules() {
-		if rule.Scope == policy.ScopeShare && rule.Limit.Units() < int64(1+len(f.Regions.Peers)) && rule.Limit.Units() > 0 && !rule.Limit.IsUnlimited() {
-			add(fmt.Sprintf("limits[%d].scope", i), "%s is less than a unit for each of %d regions, so some hold nothing of it", rule.Limit, 1+len(f.Regions.Peers))
-		}
-	}
+	f.checkShares(add)
 	if f.Store.URL == "memory" && f.Events.RedisStream != "" {
 		add("events", "events go to a stream in Redis, and the store is memory; write file: instead, or name a store in Redis")
 	}
@@ -132,6 +128,24 @@ func (f *File) checkKeys(add func(field, format string, args ...any)) {
 	}
 }
 
+// checkShares finds limits of which some region holds nothing, or none can hold
+// anything: a share is whole units, of the rate and of what may come at once.
+func (f *File) checkShares(add func(field, format string, args ...any)) {
+	regions := 1 + len(f.Regions.Peers)
+	for i, rule := range f.Policy.Rules() {
+		if rule.Scope != policy.ScopeShare || rule.Limit.IsUnlimited() || rule.Limit.Units() == 0 {
+			continue
+		}
+		field := fmt.Sprintf("limits[%d].scope", i)
+		switch least := min(rule.Limit.Units(), rule.Limit.Most()); {
+		case least == 1:
+			add(field, "%s admits nothing anywhere: its capacity is one unit, which no region's share holds whole; raise burst or the limit, or use scope: global", rule.Limit)
+		case least < int64(regions):
+			add(field, "%s is less than a unit for each of %d regions, so some hold nothing of it", rule.Limit, regions)
+		}
+	}
+}
+
 // checkTrust finds ranges that make everybody a trusted proxy.
 func (f *File) checkTrust(add func(field, format string, args ...any)) {
 	for i, p := range f.ClientIP.TrustedProxies {
@@ -145,17 +159,26 @@ func (f *File) checkTrust(add func(field, format string, args ...any)) {
 // checkSecrets finds files that a daemon will look for at its start and that are
 // not here. They may be where the daemon runs.
 func (f *File) checkSecrets(add func(field, format string, args ...any)) {
-	for _, s := range []struct{ field, file string }{
+	type secret struct{ field, file string }
+	ofStore := func(field string, s Store) []secret {
+		return []secret{
+			{field + ".password_file", s.PasswordFile},
+			{field + ".tls.ca_file", s.TLS.CAFile},
+			{field + ".tls.cert_file", s.TLS.CertFile},
+			{field + ".tls.key_file", s.TLS.KeyFile},
+		}
+	}
+	stores := ofStore("store", f.Store)
+	for name, peer := range f.Regions.Peers {
+		stores = append(stores, ofStore("regions.peers."+name, peer)...)
+	}
+	for _, s := range append(stores, []secret{
 		{"key_secret_file", f.KeySecretFile},
-		{"store.password_file", f.Store.PasswordFile},
-		{"store.tls.ca_file", f.Store.TLS.CAFile},
-		{"store.tls.cert_file", f.Store.TLS.CertFile},
-		{"store.tls.key_file", f.Store.TLS.KeyFile},
 		{"admin.token_file", f.Admin.TokenFile},
 		{"listen.http.token_file", f.Listen.HTTP.TokenFile},
 		{"listen.grpc.token_file", f.Listen.GRPC.TokenFile},
 		{"listen.resp.token_file", f.Listen.RESP.TokenFile},
-	} {
+	}...) {
 		if s.file == "" {
 			continue
 		}

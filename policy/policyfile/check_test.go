@@ -54,6 +54,13 @@ func TestCheck(t *testing.T) {
 		{"a grpc door", "listen: {grpc: \"127.0.0.1:8081\"}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"), []string{"p.yaml:1:16: the grpc door needs the flag --rls-config"}},
 		{"everybody is a proxy", "client_ip: {trusted_proxies: [10.0.0.0/8, 0.0.0.0/0, \"::/0\"]}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
 			[]string{"p.yaml:1:43: 0.0.0.0/0 trusts everybody", "p.yaml:1:54: ::/0 trusts everybody"}},
+		{"shares of little", "store: redis://a\nregions: {name: eu, peers: {us: redis://b, asia: {url: redis://c, password_file: no-such}}}\n" +
+			"limits:\n" +
+			"  - {name: a, key: [all], limit: 10/s burst=1, scope: global share}\n" +
+			"  - {name: b, key: [all], limit: 2/s burst=9, scope: global share}\n" +
+			"  - {name: c, key: [all], limit: 3/s burst=9, scope: global share}\n" +
+			"  - {name: d, key: [all], limit: 1/s burst=2, scope: global}\n",
+			[]string{"p.yaml:2:82: regions.peers.asia.password_file cannot be read here", "p.yaml:4:55: 10/s burst=1 admits nothing anywhere", "p.yaml:5:54: 2/s burst=9 is less than a unit for each of 3 regions"}},
 		{"no secret", "key_secret_file: no-such-secret\nadmin: {token_file: no-such-token}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
 			[]string{"p.yaml:1:18: key_secret_file cannot be read here (no such file", "p.yaml:2:21: admin.token_file cannot be read here (no such file"}},
 		{"a key of nobody", "api_keys: {header: X-API-Key, keys: {k1: {tenant: acme}, k2: {tenant: amce}}}\ntenants: {acme: {plan: pro}}\n" + rule("    key: [tenant]\n    limit: 10/s burst=20\n"),

@@ -10,8 +10,8 @@ import (
 
 // Regions says which regions share limits. It is off without a Name.
 type Regions struct {
-	Name     string            // this region's
-	Peers    map[string]string // the other regions and the URLs of their stores, which may hold passwords
+	Name     string           // this region's
+	Peers    map[string]Store // the other regions and their stores; nothing of this region's own is used for them
 	Interval time.Duration
 	Lag      time.Duration
 }
@@ -32,17 +32,19 @@ func (r *reader) regions(n *node, path string, f *File) {
 	given := r.object(n, path, "regions", []field{
 		{"name", func(n *node, path string) { to.Name = r.regionName(n, path) }},
 		{"peers", func(n *node, path string) {
-			to.Peers = map[string]string{}
+			to.Peers = map[string]Store{}
 			r.entries(n, path, "peers", false, func(name string, k, v *node, path string) {
 				if !isRegionName(name) {
 					r.fail(k, "%q is no name of a region; use letters, digits, . _ and -", clip(name))
 				}
-				url := ""
-				r.storeURL(v, path, &url)
-				if url == "memory" || url == "" && isNull(v) {
+				peer := Store{}
+				if !isNull(v) {
+					r.store(v, path, &peer)
+				}
+				if peer.URL == "memory" || isNull(v) {
 					r.fail(v, "a peer needs the URL of its store, such as redis://10.2.0.5:6379/0")
 				}
-				to.Peers[name] = url
+				to.Peers[name] = peer
 			})
 		}},
 		{"interval", r.durationTo(&to.Interval, 10*time.Millisecond, 10*time.Second)},

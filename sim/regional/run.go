@@ -208,7 +208,7 @@ func (w *world) lose(m message, at time.Duration) {
 
 // shares is the beat of a region's share keeper.
 func (w *world) shares(s *site, at time.Duration) error {
-	if err := s.keeper.Hold(s.record); err != nil {
+	if err := s.keeper.Hold(s.record, at); err != nil {
 		return err
 	}
 	for space, units := range s.keeper.Asked() {
@@ -230,7 +230,7 @@ func (w *world) shares(s *site, at time.Duration) error {
 			w.send(message{from: s, to: to, said: say}, at)
 		}
 	}
-	return s.keeper.Hold(s.record)
+	return s.keeper.Hold(s.record, at)
 }
 
 // quiet reports whether every region knows of everything.

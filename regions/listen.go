@@ -1,0 +1,137 @@
+package regions
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	block     = 500 * time.Millisecond
+	reclaim   = 5 * time.Second // letters that an instance took and did not finish
+	silence   = time.Hour       // instances that have not read for so long are gone
+	group     = "weir"
+	readBatch = 64
+)
+
+// listen hears the letters in this region's stream, which its instances share.
+func (s *Service) listen(ctx context.Context) {
+	claimed := time.Now()
+	for ctx.Err() == nil {
+		client, err := s.home.Client()
+		if err == nil {
+			if time.Since(claimed) > reclaim {
+				claimed = time.Now()
+				err = errors.Join(s.claim(ctx, client), s.leave(ctx, client, ""))
+			} else {
+				err = s.read(ctx, client)
+			}
+		}
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if strings.Contains(err.Error(), "NOGROUP") { // at first, and after a flush
+			err = client.Do(ctx, client.B().XgroupCreate().Key(s.key("in")).Group(group).Id("0").Mkstream().Build()).Error()
+			if err == nil || strings.Contains(err.Error(), "BUSYGROUP") {
+				continue
+			}
+		}
+		s.report("this region's stream cannot be read", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(block):
+		}
+	}
+}
+
+// read waits for letters and hears them.
+func (s *Service) read(ctx context.Context, client rueidis.Client) error {
+	streams, err := client.Do(ctx, client.B().Xreadgroup().Group(group, s.id).Count(readBatch).Block(block.Milliseconds()).
+		Streams().Key(s.key("in")).Id(">").Build()).AsXRead()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	s.report("this region's stream cannot be read", nil)
+	return s.hearAll(ctx, client, streams[s.key("in")])
+}
+
+// claim takes over letters that another instance took and did not finish.
+func (s *Service) claim(ctx context.Context, client rueidis.Client) error {
+	reply, err := client.Do(ctx, client.B().Xautoclaim().Key(s.key("in")).Group(group).Consumer(s.id).
+		MinIdleTime(strconv.FormatInt(reclaim.Milliseconds(), 10)).Start("0-0").Count(readBatch).Build()).ToArray()
+	if err != nil || len(reply) < 2 {
+		return err
+	}
+	entries, err := reply[1].AsXRange()
+	if err != nil {
+		return err
+	}
+	return s.hearAll(ctx, client, entries)
+}
+
+// leave takes instances that are gone out of the group, and the one that is named.
+func (s *Service) leave(ctx context.Context, client rueidis.Client, name string) error {
+	return leaveScript.Exec(ctx, client, []string{s.key("in")},
+		[]string{group, name, strconv.FormatInt(silence.Milliseconds(), 10)}).Error()
+}
+
+// hearAll hears letters and takes them out of the stream. While this region's
+// store fails they stay, for whoever can.
+func (s *Service) hearAll(ctx context.Context, client rueidis.Client, entries []rueidis.XRangeEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	var ids []string
+	var errs []error
+	for _, entry := range entries {
+		err := s.hear(ctx, entry.FieldValues)
+		unread := (*letterError)(nil)
+		switch from := entry.FieldValues["f"]; {
+		case err != nil && !errors.As(err, &unread):
+			errs = append(errs, err)
+			continue
+		case s.away[from] == nil: // whoever writes into the stream chose the name
+			s.report("a region that is not among peers sends messages", errStranger)
+		default:
+			s.report("messages of region "+from+" are not understood", err)
+		}
+		ids = append(ids, entry.ID)
+	}
+	if len(ids) > 0 {
+		for _, answer := range client.DoMulti(ctx,
+			client.B().Xack().Key(s.key("in")).Group(group).Id(ids...).Build(),
+			client.B().Xdel().Key(s.key("in")).Id(ids...).Build()) {
+			errs = append(errs, answer.Error())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// letterError is a letter that will not be understood later either.
+type letterError struct{ err error }
+
+func (e *letterError) Error() string { return e.err.Error() }
+
+var (
+	errStranger = errors.New("name it in peers, or take this region out of its peers")
+	errSecret   = errors.New("it has another key secret")
+)
+
+// hear hears one letter.
+func (s *Service) hear(ctx context.Context, fields map[string]string) error {
+	if s.away[fields["f"]] == nil {
+		return nil
+	}
+	if fields["k"] != s.o.Store.Fingerprint() {
+		return &letterError{errSecret}
+	}
+	taken, err := decode([]byte(fields["b"]))
+	if err != nil {
+		return &letterError{err}
+	}
+	return s.Exchange.Hear(ctx, fields["f"], taken)
+}
