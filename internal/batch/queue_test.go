@@ -84,6 +84,50 @@ func TestCallsGatherWhileAFlightIsOut(t *testing.T) {
 	})
 }
 
+// While a flight is out, the next does not leave with less than it carries: not
+// until it is back.
+func TestAFlightLeavesNoneBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, func(o *Options[int]) { o.Senders = 2 })
+		var calls sync.WaitGroup
+		enter := func(n int, want string) {
+			t.Helper()
+			for range n {
+				calls.Go(func() { _ = q.Do(context.Background(), 0, 1, 0) })
+				synctest.Wait()
+			}
+			if got := fmt.Sprint(d.sizes()); got != want {
+				t.Errorf("%s have left, want %s", got, want)
+			}
+		}
+		back := func(want string) {
+			t.Helper()
+			d.hold <- struct{}{}
+			synctest.Wait()
+			if got := fmt.Sprint(d.sizes()); got != want {
+				t.Errorf("%s have left, want %s", got, want)
+			}
+		}
+		enter(1, "[1]")
+		enter(1, "[1 1]") // as much as the last: at once
+		enter(3, "[1 1]") // both are out
+		back("[1 1 3]")
+		back("[1 1 3]")
+		enter(2, "[1 1 3]") // a sender is free, and three are out
+		enter(1, "[1 1 3 3]")
+		enter(2, "[1 1 3 3]")
+		back("[1 1 3 3]")   // one of three is still out
+		back("[1 1 3 3 2]") // nothing is: no reason to wait
+		enter(1, "[1 1 3 3 2]")
+		q.SetMaxWeight(1) // and a flight can carry no more
+		enter(1, "[1 1 3 3 2 1]")
+		close(d.hold)
+		calls.Wait()
+		q.Close()
+	})
+}
+
 func TestAHeavyCallFliesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &depot{}
