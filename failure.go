@@ -192,7 +192,7 @@ func (b *Bill) shareAmong(n int) {
 	for i := range b.balances {
 		bal := &b.balances[i]
 		if bal.Charge.Limit.failure == Share && n > 1 {
-			part := bal.Charge.Limit.Share(n)
+			part := bal.Charge.Limit.Cut(&bal.Quota).Share(n) // of what a layer has left of the limit
 			bal.Quota = part.Quota()
 			bal.measure()
 		}

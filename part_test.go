@@ -76,6 +76,19 @@ func TestAPartOfALimitIsAskedAgain(t *testing.T) {
 	}
 }
 
+// TestAPartIsSharedAmongInstances: without the store each has its part of the part.
+func TestAPartIsSharedAmongInstances(t *testing.T) {
+	away := &StoreError{Kind: "connection", Unreachable: true}
+	l, err := New(Options{Store: &cutting{NewMemory(MemoryOptions{}), 6, 1e6, away}, Instances: func() int { return 2 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if d, err := l.Allow(context.Background(), "k", PerMinute(60).OnFailure(Share)); err != nil || d.Limit != 3 || d.Remaining != 2 {
+		t.Errorf("%+v, %v; want 2 left of 3", d, err)
+	}
+}
+
 // TestACutLimitKeepsItsBalance: a part is what its quota says, and nothing else of
 // the limit changes.
 func TestACutLimitKeepsItsBalance(t *testing.T) {

@@ -57,8 +57,11 @@ func (l *Layer) Apply(ctx context.Context, bills []*weir.Bill) {
 		one.charge.Limit = one.whole
 	}
 	for _, b := range bills {
-		if b.Err == nil {
+		switch {
+		case b.Err == nil:
 			l.note(scopes, b)
+		case b.Verb <= algo.Peek:
+			l.cutAway(scopes, b)
 		}
 	}
 }
@@ -75,12 +78,29 @@ func (l *Layer) cut(scopes map[string]policy.Sharing, b *weir.Bill) {
 		if b.Verb == algo.Take {
 			shares.asked(bal.Charge.Space, bal.Cost)
 		}
-		q := shares.of(bal.Charge.Space).part(bal.Quota)
 		bal.Again = shares.again(bal.Quota, bal.Cost)
-		bal.Quota, bal.Never = q, bal.Cost < 0 || q.TooLarge(bal.Cost)
-		if q.Kind.Bucket() && !bal.Never {
-			bal.Debit = q.Debit(bal.Cost)
+		cutTo(bal, shares.of(bal.Charge.Space))
+	}
+}
+
+// cutAway cuts a bill that the store did not decide, for the answers that are given
+// without it, to the shares that were last known: the store that is away keeps the
+// record, too.
+func (l *Layer) cutAway(scopes map[string]policy.Sharing, b *weir.Bill) {
+	balances := b.Balances()
+	for i := range balances {
+		if bal := &balances[i]; scopes[bal.Charge.Space].Scope == policy.ScopeShare {
+			bal.Quota = bal.Charge.Limit.Quota()
+			cutTo(bal, l.exchange.shares.last(bal.Charge.Space))
 		}
+	}
+}
+
+func cutTo(bal *weir.Balance, s share) {
+	bal.Quota = s.part(bal.Quota)
+	bal.Never = bal.Cost < 0 || bal.Quota.TooLarge(bal.Cost)
+	if bal.Quota.Kind.Bucket() && !bal.Never {
+		bal.Debit = bal.Quota.Debit(bal.Cost)
 	}
 }
 

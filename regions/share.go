@@ -154,6 +154,7 @@ func (h *holding) give(first share, theirs map[string]*holding) (to string, n sh
 type shares struct {
 	beat    time.Duration
 	now     func() time.Duration
+	equal   share         // what each region begins with
 	most    share         // that a region can come to hold
 	changed chan struct{} // holds one where there are new scopes
 
@@ -169,7 +170,7 @@ func newShares(regions int, beat time.Duration, now func() time.Duration) *share
 	first := whole / share(regions)
 	return &shares{
 		beat: beat, now: now,
-		most: whole - first/leastPart*share(regions-1), changed: make(chan struct{}, 1),
+		equal: first, most: whole - first/leastPart*share(regions-1), changed: make(chan struct{}, 1),
 		held: map[string]share{}, asks: map[string]int64{},
 	}
 }
@@ -201,6 +202,17 @@ func (s *shares) of(space string) share {
 		return h
 	}
 	return s.first
+}
+
+// last returns the share of a space's limits that this region is last known to
+// have held, or an equal one.
+func (s *shares) last(space string) share {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h, ok := s.held[space]; ok {
+		return h
+	}
+	return s.equal
 }
 
 // asked counts what a bill asks for, admitted or not: what is refused is demand.
