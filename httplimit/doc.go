@@ -17,7 +17,9 @@
 // The middleware belongs inside of what must also happen to refusals, such as
 // CORS (a browser shows a script no 429 without its fields), request logs and
 // metrics, and outside of what refusals are to spare: authentication that costs,
-// decompression, the handler. A key of who is logged in needs the authentication
+// decompression, the handler. It belongs inside of what changes a request's method
+// or path, such as an override by X-HTTP-Method-Override: rules look at the method
+// they are shown, and that should be the one the handler acts on. A key of who is logged in needs the authentication
 // outside; then limit by address outside of that, in a middleware of its own.
 //
 // # Keys

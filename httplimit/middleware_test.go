@@ -300,3 +300,42 @@ func TestPolicy(t *testing.T) {
 		t.Error("Policy took a Space")
 	}
 }
+
+// A service that lets a POST name another method is limited behind what reads
+// that name: the rule looks at the method that the handler acts on.
+func TestPolicySeesTheMethodInForce(t *testing.T) {
+	ip, err := identity.ParsePart("ip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Compile(policy.Options{Rules: []policy.Rule{{
+		Name: "puts", Match: policy.Conditions{Methods: []string{"PUT"}}, Key: []identity.Part{ip}, Limit: limit(t, "1/366d"),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter(t, weir.Options{})
+	wrap, err := httplimit.Policy(l, gate.New(l, nil, p), httplimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var handler served
+	limited := wrap(&handler)
+	override := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if named := r.Header.Get("X-HTTP-Method-Override"); named != "" && r.Method == http.MethodPost {
+			r.Method = named
+		}
+		limited.ServeHTTP(w, r)
+	})
+	for i, want := range []int{200, 429, 429} {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.Header.Set("X-HTTP-Method-Override", "PUT")
+		if i == 2 {
+			r = httptest.NewRequest("PUT", "/", nil)
+		}
+		w := httptest.NewRecorder()
+		if override.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("request %d: %d, want %d", i, w.Code, want)
+		}
+	}
+}

@@ -143,27 +143,6 @@ func TestBugsKeys(t *testing.T) {
 	}
 }
 
-// The rule looks at the method that the service will not act on.
-func TestBugsMethodOverride(t *testing.T) {
-	const header = "x-http-method-override"
-	for _, tt := range []struct {
-		method string
-		values []string
-		want   string
-	}{
-		{"POST", []string{"PUT"}, "PUT"},
-		{"post", []string{" delete "}, "DELETE"},
-		{"POST", nil, "POST"},
-		{"POST", []string{"PUT", "GET"}, "POST"},
-		{"POST", []string{"P U T"}, "POST"},
-		{"GET", []string{"DELETE"}, "GET"},
-	} {
-		if got := EffectiveMethod(tt.method, Fields{"X-Http-Method-Override": tt.values}, header); got != tt.want {
-			t.Errorf("%s with %q: %s, want %s", tt.method, tt.values, got, tt.want)
-		}
-	}
-}
-
 // anyToken takes a token for the user it names.
 type anyToken struct{}
 

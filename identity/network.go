@@ -47,6 +47,15 @@ func AppendNetwork(dst []byte, p netip.Prefix) []byte {
 // mean IPv4, and no zone, which only says by which wire they came.
 func plain(ip netip.Addr) netip.Addr { return ip.Unmap().WithZone("") }
 
+// IsLoopback reports whether host, an address or a name without a port, is this
+// machine as only this machine reaches it.
+func IsLoopback(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost")
+}
+
 // ParsePrefix reads an address or a CIDR range. Bits after the length are
 // dropped; a range of mapped addresses becomes one of IPv4.
 func ParsePrefix(s string) (netip.Prefix, error) {

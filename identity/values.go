@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"net/textproto"
 	"net/url"
 	"strings"
 )
@@ -77,17 +76,4 @@ func queryValue(query, name string) string {
 		return plain
 	}
 	return found
-}
-
-// EffectiveMethod returns the method that a service will act on if it lets a
-// POST name another one in a header, usually X-HTTP-Method-Override. A door
-// before such a service fills Call.Method with it; others must not, or callers
-// could pick the rule they are judged by.
-func EffectiveMethod(method string, h Header, header string) string {
-	if strings.EqualFold(method, "POST") {
-		if named := headerValue(h, textproto.CanonicalMIMEHeaderKey(header)); IsToken(named) {
-			return string(appendUpper(nil, named))
-		}
-	}
-	return method
 }

@@ -215,7 +215,7 @@ func (b *bench) watchServer(ctx context.Context) (*benchServer, error) {
 		return nil, errors.Join(&failure{exitFailed, err, "is the store up?"}, conn.Close())
 	}
 	for addr := range client.Nodes() {
-		s.here = s.here || isLoopback(addr)
+		s.here = s.here || onThisMachine(addr)
 	}
 	return s, nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/internal/loadgen"
 )
 
@@ -156,12 +157,8 @@ func tell(progress func(int64, time.Duration)) (stop func()) {
 	}
 }
 
-// isLoopback reports whether addr, host:port, is this machine.
-func isLoopback(addr string) bool {
+// onThisMachine reports whether addr, host:port, is this machine.
+func onThisMachine(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && identity.IsLoopback(host)
 }

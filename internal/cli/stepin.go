@@ -67,7 +67,8 @@ func newReset() *cobra.Command {
 		Use:   "reset --rule R --tenant T",
 		Short: "Forget what a caller has used, blocks included",
 		Long: `Forget what a caller has used of a rule: of the limits of every plan, and of the
-rule's try. A block on it ends. It is written to the daemon's log.`,
+rule's try. A block on it ends. It is written to the daemon's log. Other instances
+follow within a second: until then they may refuse what they know as refused.`,
 		Example: `  weir reset --rule per-tenant --tenant acme
   weir reset --rule login --ip 192.0.2.1 --part route=/login
   weir reset --key user:42 --limit 100/min`,
@@ -77,7 +78,7 @@ rule's try. A block on it ends. It is written to the daemon's log.`,
 			if err != nil {
 				return err
 			}
-			return done(cmd, a, "/v1/reset", body, asJSON, "forgotten")
+			return done(cmd, a, "/v1/reset", body, asJSON, "forgotten"+elsewhere)
 		},
 	}
 	b.flags(cmd.Flags())
@@ -108,7 +109,7 @@ stays as it is. --for 0s lifts a block. It is written to the daemon's log.`,
 				return err
 			}
 			if length == 0 {
-				return done(cmd, a, "/v1/unblock", body, asJSON, "no longer blocked")
+				return done(cmd, a, "/v1/unblock", body, asJSON, "no longer blocked"+elsewhere)
 			}
 			body["for"] = length.String()
 			return done(cmd, a, "/v1/block", body, asJSON, "blocked")
@@ -120,6 +121,10 @@ stays as it is. --for 0s lifts a block. It is written to the daemon's log.`,
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
+
+// elsewhere is said of what other instances may know otherwise for a moment: a
+// refusal in their deny cache stands for a second at most.
+const elsewhere = "; other instances follow within a second"
 
 // done asks the admin door to step in and says that it has.
 func done(cmd *cobra.Command, a *adminAsk, path string, body map[string]any, asJSON bool, word string) error {

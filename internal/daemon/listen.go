@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
+
+	"github.com/weirhq/weir/identity"
 )
 
 // Off is the address of a door that is not to be opened.
@@ -121,15 +122,12 @@ func isLoopback(hostport string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if a, err := netip.ParseAddr(host); err == nil {
-		return a.Unmap().IsLoopback(), nil
-	}
-	return strings.EqualFold(host, "localhost"), nil
+	return identity.IsLoopback(host), nil
 }
 
-// open opens the listener. TLS is the server's to add. trusted says which peers
-// are.
-func (l *Listen) open(door string, trusted func(net.Addr) bool) (*doorListener, error) {
+// open opens the listener, which takes one of so many shares of the descriptors.
+// TLS is the server's to add. trusted says which peers are.
+func (l *Listen) open(door string, shares uint64, trusted func(net.Addr) bool) (*doorListener, error) {
 	network, address := "tcp", l.Address
 	path, unix := l.unixPath()
 	if unix {
@@ -151,7 +149,7 @@ func (l *Listen) open(door string, trusted func(net.Addr) bool) (*doorListener, 
 		}
 	}
 	bottom := newBacklog(listener.(deadlined)) // TCP and unix listeners are
-	listener = &capped{Listener: bottom, room: make(chan struct{}, connectionCap(descriptors()))}
+	listener = &capped{Listener: bottom, room: make(chan struct{}, connectionCap(descriptors(), shares))}
 	if l.ProxyProtocol {
 		listener = newAnnouncing(listener, trusted, announceWithin)
 	}

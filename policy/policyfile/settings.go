@@ -257,13 +257,7 @@ func loopback(address string) bool {
 		return true
 	}
 	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip.Unmap().IsLoopback()
-	}
-	return strings.EqualFold(host, "localhost")
+	return err == nil && identity.IsLoopback(host)
 }
 
 func (r *reader) admin(n *node, path string, to *Admin) {

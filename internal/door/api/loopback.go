@@ -3,8 +3,9 @@ package api
 import (
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
+
+	"github.com/weirhq/weir/identity"
 )
 
 // Loopback refuses what a browser on this machine may be tricked into sending
@@ -42,9 +43,5 @@ func LoopbackName(hostport string) bool {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
-	return err == nil && a.Unmap().IsLoopback()
+	return strings.HasSuffix(host, ".localhost") || identity.IsLoopback(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
 }
