@@ -59,6 +59,10 @@ type Bill struct {
 	// long to wait. At most algo.MaxWait.
 	MaxWait time.Duration
 
+	// NoReceipts leaves out the receipts of what is debited, for who will refund
+	// nothing; Undo then gives nothing back.
+	NoReceipts bool
+
 	// BlockFor is how long Verb Block refuses; 0 lifts a block.
 	BlockFor time.Duration
 
@@ -290,7 +294,9 @@ func (b *Bill) settle(i int, source string) {
 	}
 	if bal.Debited && c.Cost > 0 {
 		d.Delay = time.Duration(bal.Delay) * time.Microsecond
-		bal.receipt(&c.Receipt, c)
+		if !b.NoReceipts {
+			bal.receipt(&c.Receipt, c)
+		}
 	}
 }
 

@@ -68,18 +68,20 @@ func (g *Gate) Resolver() *identity.Resolver { return g.current.Load().resolver 
 // input (*weir.InputError: nothing was charged), a dead context, or
 // weir.ErrClosed; a store failure is an answer.
 func (g *Gate) Decide(ctx context.Context, call *identity.Call, v *Verdict) error {
-	if decided, err := g.Match(ctx, call, v); decided || err != nil {
+	if decided, err := g.match(ctx, call, v); decided || err != nil {
 		return err
 	}
-	return g.Charge(ctx, v)
+	v.boundWaits()
+	v.bills[0] = &v.Bill
+	return g.limiter.Decide(ctx, v.bills[:]...)
 }
 
-// Match is the first half of Decide: who is it, and which limits apply. decided
-// says that there is nothing to charge, and v holds the answer. It is for those
-// who match on one core and charge, in the same order, on another.
-func (g *Gate) Match(ctx context.Context, call *identity.Call, v *Verdict) (decided bool, err error) {
+// match is the first half of Decide: who is it, and which limits apply. decided
+// says that there is nothing to charge, and v holds the answer.
+func (g *Gate) match(ctx context.Context, call *identity.Call, v *Verdict) (decided bool, err error) {
 	v.reset()
 	v.Bill.Note = v
+	v.match.Sketch = v.Sketch
 	now := g.current.Load()
 	v.Caller = now.resolver.Locate(call)
 	if now.policy.Exempt(call, &v.Caller, &v.match) {
@@ -112,11 +114,11 @@ func (g *Gate) Match(ctx context.Context, call *identity.Call, v *Verdict) (deci
 	return false, nil
 }
 
-// Charge is the second half of Decide: it has what Match found decided.
-func (g *Gate) Charge(ctx context.Context, v *Verdict) error {
-	v.boundWaits()
-	v.bills[0] = &v.Bill
-	return g.limiter.Decide(ctx, v.bills[:]...)
+// Sketch returns what the policy in force says of all requests with the call's
+// method, host and path, or nil; see policy.Sketch. It is for who decides many
+// requests that are alike, and sets Verdict.Sketch.
+func (g *Gate) Sketch(call *identity.Call) *policy.Sketch {
+	return g.Policy().Sketch(call.Method, call.Host, call.Path)
 }
 
 // refuse answers without a bill.

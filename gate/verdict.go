@@ -19,6 +19,9 @@ type Verdict struct {
 	// MaxDelay is how long the door can hold a request: leaky buckets admit at no
 	// longer delay. 0 sets no bound.
 	MaxDelay time.Duration
+	// Sketch is what Gate.Sketch said of the request, or nil. One of another
+	// policy than that in force is passed over.
+	Sketch *policy.Sketch
 
 	// Written by Decide. Bill.Decision is the answer, also where nothing was
 	// charged; Bill.Each and Bill.Charges are parallel to Rules, and Bill.Note
@@ -104,7 +107,8 @@ func Get() *Verdict { return verdicts.Get().(*Verdict) }
 // Put gives v back to the pool. Nothing that it holds may be used afterwards.
 func Put(v *Verdict) {
 	v.reset()
-	v.Door, v.NoWait, v.MaxDelay = "", false, 0
+	v.Door, v.NoWait, v.MaxDelay, v.Sketch = "", false, 0, nil
+	v.Bill.NoReceipts = false
 	verdicts.Put(v)
 }
 

@@ -30,7 +30,7 @@ func (p *Policy) Exempt(call *identity.Call, caller *identity.Caller, m *Match) 
 		return false
 	}
 	q := p.request(call, caller, m)
-	m.Exempt = p.exempt(p.early, p.earlyIndex, &q, m)
+	m.Exempt = p.mayExempt(m) && p.exempt(p.early, p.earlyIndex, &q, m)
 	if !m.Exempt {
 		m.asked = call
 	}
@@ -40,11 +40,19 @@ func (p *Policy) Exempt(call *identity.Call, caller *identity.Caller, m *Match) 
 // request begins a request. The readings of one that Exempt has been asked about
 // are there already.
 func (p *Policy) request(call *identity.Call, caller *identity.Caller, m *Match) request {
+	s := p.sketched(m)
 	if m.asked != call {
 		m.reset()
-		m.readings = identity.AppendReadings(m.readings, call.Path)
+		if s != nil {
+			m.readings = append(m.readings, s.reading)
+		} else {
+			m.readings = identity.AppendReadings(m.readings, call.Path)
+		}
 	}
 	m.asked = nil
+	if s != nil {
+		return request{call: call, caller: caller, method: s.method, host: s.host, path: s.reading}
+	}
 	return request{
 		call: call, caller: caller,
 		method: strings.ToUpper(call.Method), host: identity.CleanHost(call.Host),
@@ -57,7 +65,7 @@ func (p *Policy) request(call *identity.Call, caller *identity.Caller, m *Match)
 func (p *Policy) Charges(call *identity.Call, caller *identity.Caller, m *Match) error {
 	asked := m.asked == call
 	q := p.request(call, caller, m)
-	if !asked && p.exempt(p.early, p.earlyIndex, &q, m) || p.exempt(p.late, p.lateIndex, &q, m) {
+	if !asked && p.mayExempt(m) && p.exempt(p.early, p.earlyIndex, &q, m) || p.exempt(p.late, p.lateIndex, &q, m) {
 		m.Exempt = true
 		return nil
 	}
@@ -67,18 +75,26 @@ func (p *Policy) Charges(call *identity.Call, caller *identity.Caller, m *Match)
 	if len(p.rules) == 0 {
 		return nil
 	}
-	m.clearFound(len(p.rules))
-	for _, q.path = range m.readings {
-		p.index.find(m.found, &q)
-	}
-	if m.Explain { // every rule has to say why not
-		for i := range p.rules {
-			m.found.add([]int{i})
+	if s := p.sketched(m); s != nil {
+		for i := range s.rules {
+			if p.chargeSketched(&s.rules[i], &q, m); m.Denied != nil {
+				return nil
+			}
 		}
-	}
-	for i := range m.found.all {
-		if p.charge(&p.rules[i], &q, m); m.Denied != nil {
-			return nil
+	} else {
+		m.clearFound(len(p.rules))
+		for _, q.path = range m.readings {
+			p.index.find(m.found, &q)
+		}
+		if m.Explain { // every rule has to say why not
+			for i := range p.rules {
+				m.found.add([]int{i})
+			}
+		}
+		for i := range m.found.all {
+			if p.charge(&p.rules[i], &q, m); m.Denied != nil {
+				return nil
+			}
 		}
 	}
 	if len(m.Charges) > maxCharges {
@@ -129,22 +145,25 @@ func (p *Policy) charge(r *rule, q *request, m *Match) {
 			m.skip(r, "the caller's plan has no limit here")
 			return
 		}
-		if !r.add(q, m, first, limit) {
+		route := ""
+		if r.routed {
+			route = r.routeOf(q.path)
+		}
+		if !r.add(q, m, first, limit, route, r.costOf(q.path)) {
 			return
 		}
 	}
 }
 
-// add charges r under one reading. Charges of r under earlier readings begin at
-// first. It returns false if the rule is through.
-func (r *rule) add(q *request, m *Match, first int, limit weir.Limit) bool {
+// add charges r under one reading, which has the route and the cost. Charges of r
+// under earlier readings begin at first. It returns false if the rule is through.
+func (r *rule) add(q *request, m *Match, first int, limit weir.Limit, route string, cost int64) bool {
 	mode := m.Modes.of(r)
-	at, missing, key := len(m.keys), -1, m.byIP
-	if !r.byIP || key == "" {
-		route := ""
-		if r.routed {
-			route = r.routeOf(q.path)
-		}
+	at, missing, key := len(m.keys), -1, r.fixed
+	if r.byIP {
+		key = m.byIP
+	}
+	if key == "" {
 		source := q.source(route)
 		var keys []byte
 		keys, missing = identity.AppendKey(m.keys, r.Key, &source, r.OnMissing == UseIP)
@@ -159,9 +178,8 @@ func (r *rule) add(q *request, m *Match, first int, limit weir.Limit) bool {
 		m.keys = keys
 		key = view(keys[at:])
 	}
-	cost := q.call.Cost
-	if cost == 0 {
-		cost = r.costOf(q.path)
+	if q.call.Cost != 0 {
+		cost = q.call.Cost
 	}
 	if raise(m.Charges[first:], key, cost) {
 		m.keys = m.keys[:at]
@@ -170,20 +188,21 @@ func (r *rule) add(q *request, m *Match, first int, limit weir.Limit) bool {
 	if r.byIP && missing < 0 {
 		m.byIP = key
 	}
-	charge := weir.Charge{Key: key, Limit: limit, Cost: cost, Peek: cost == 0, Space: r.space, Group: r.group(key)}
+	live := len(m.Charges)
+	charge := m.enter(r, r.expose && mode == Enforce, false)
+	charge.Key, charge.Limit, charge.Cost, charge.Peek, charge.Space, charge.Group = key, limit, cost, cost == 0, r.space, r.group(key)
 	if mode == Shadow {
 		charge.Trial = -1
 	}
-	live := len(m.Charges)
-	m.enter(charge, r, r.expose && mode == Enforce, false)
-	if r.Try != (weir.Limit{}) {
-		charge.Limit, charge.Space, charge.Trial = r.Try, r.trySpace, -1
+	if r.hasTry {
+		try := m.enter(r, false, true)
+		*try = m.Charges[live]
+		try.Limit, try.Space, try.Trial = r.Try, r.trySpace, -1
 		// A try stands in for its live charge, where there is one that decides:
 		// a shadow decides nothing, and an unlimited charge has no balance.
 		if mode == Enforce && !limit.IsUnlimited() && live < maxCharges {
-			charge.Trial = int8(live + 1)
+			try.Trial = int8(live + 1)
 		}
-		m.enter(charge, r, false, true)
 	}
 	return true
 }

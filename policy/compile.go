@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/identity"
 )
 
 // The bounds of a policy. MaxRules keeps loading and reloading a matter of
@@ -28,9 +29,11 @@ type rule struct {
 	space      string
 	trySpace   string
 	expose     bool
-	routed     bool // the key holds the route
-	byIP       bool // the key is the address and nothing else
-	tenantPart int  // index of tenant in the key, or -1
+	routed     bool   // the key holds the route
+	byIP       bool   // the key is the address and nothing else
+	fixed      string // the key, where it is the same for all requests
+	hasTry     bool
+	tenantPart int // index of tenant in the key, or -1
 }
 
 type pathCost struct {
@@ -101,6 +104,11 @@ func compileRule(in *Rule, field string, f *faults) rule {
 	r.match = compileConditions(&r.Match, field+".match", f)
 	r.not = compileConditions(&r.Not, field+".match.not", f)
 	r.checkKey(field, f)
+	if len(r.Key) == 1 && r.Key[0].String() == "all" {
+		key, _ := identity.AppendKey(nil, r.Key, &identity.Source{}, false)
+		r.fixed = string(key)
+	}
+	r.hasTry = r.Try != (weir.Limit{})
 	r.byIP = len(r.Key) == 1 && r.Key[0].String() == "ip"
 	r.checkLimits(field, f)
 	r.compileCosts(field, f)

@@ -50,6 +50,14 @@ type conditions struct {
 // match reports whether all conditions hold, or the first that does not.
 // Conditions stand in the order of their price.
 func (c *conditions) match(q *request) miss {
+	if why := c.matchTarget(q); why != holds {
+		return why
+	}
+	return c.matchWho(q)
+}
+
+// matchTarget is match for what is asked for.
+func (c *conditions) matchTarget(q *request) miss {
 	switch {
 	case len(c.methods) > 0 && !slices.Contains(c.methods, q.method):
 		return missMethod
@@ -57,6 +65,13 @@ func (c *conditions) match(q *request) miss {
 		return missPath
 	case len(c.hosts) > 0 && !c.matchHost(q.host):
 		return missHost
+	}
+	return holds
+}
+
+// matchWho is match for who asks, and the header fields.
+func (c *conditions) matchWho(q *request) miss {
+	switch {
 	case len(c.ips.lengths) > 0 && !c.ips.contains(q.caller.IP):
 		return missIP
 	case len(c.tenants) > 0 && !slices.Contains(c.tenants, q.caller.Tenant):
@@ -70,6 +85,11 @@ func (c *conditions) match(q *request) miss {
 		}
 	}
 	return holds
+}
+
+// asksWho reports whether matchWho has anything to look at.
+func (c *conditions) asksWho() bool {
+	return len(c.ips.lengths)+len(c.tenants)+len(c.plans)+len(c.headers) > 0
 }
 
 // route returns the most specific pattern that covers path, or nil.

@@ -68,6 +68,9 @@ func (r *rule) routeOf(path string) string {
 // would live in several slots. identity.AppendKey writes each part as one byte
 // for its kind, its length in decimal, a colon and the value.
 func (r *rule) group(key string) string {
+	if len(r.Key) == 1 {
+		return key
+	}
 	rest := key
 	for i := 0; ; i++ {
 		colon := strings.IndexByte(rest, ':')

@@ -13,6 +13,10 @@ type Match struct {
 	Modes   Modes // switches in force
 	Explain bool  // fill Skipped
 
+	// Sketch, set by the caller, is what the policy's Sketch said of the request's
+	// method, host and path, or nil.
+	Sketch *Sketch
+
 	Charges []weir.Charge
 	Rules   []*Rule // Rules[i] is the rule of Charges[i]
 	Exempt  bool    // an exempt entry matched: admit, charge nothing
@@ -90,13 +94,19 @@ func (m *Match) skip(r *rule, why string) {
 	}
 }
 
-// enter adds a charge of r.
-func (m *Match) enter(c weir.Charge, r *rule, shown, try bool) {
-	m.Charges = append(m.Charges, c)
+// enter adds a charge of r, to be filled in: it is long, and would be copied.
+func (m *Match) enter(r *rule, shown, try bool) *weir.Charge {
+	if n := len(m.Charges); n < cap(m.Charges) {
+		m.Charges = m.Charges[:n+1]
+		m.Charges[n] = weir.Charge{}
+	} else {
+		m.Charges = append(m.Charges, weir.Charge{})
+	}
 	m.Rules = append(m.Rules, &r.Rule)
 	m.shown = append(m.shown, shown)
 	m.tries = append(m.tries, try)
 	m.from = append(m.from, r)
+	return &m.Charges[len(m.Charges)-1]
 }
 
 func (m *Match) deny(r *rule) {

@@ -7,13 +7,14 @@ import (
 	"io"
 	"sync"
 
+	"github.com/weirhq/weir/policy"
 	"github.com/weirhq/weir/sim/accesslog"
 )
 
 // A log is long and its requests must be decided one after the other, so the
 // work is cut where order does not matter yet, and where it has been kept:
 //
-//	lines → records │ order │ who is it, which limits apply, decide │ count
+//	lines → records │ order, sketch │ who is it, which limits apply, decide │ count
 //
 // Each part is a goroutine. What goes from one to the next is small.
 
@@ -22,11 +23,17 @@ const (
 	books = 2 * ahead
 )
 
+// sheet is records in order, with what the policy says of each without its caller.
+type sheet struct {
+	given    *accesslog.Given
+	sketches []*policy.Sketch
+}
+
 // Read decides every request of the files. after is called now and then, or is
 // nil. The error is ctx's.
 func (run *Run) Read(ctx context.Context, files *accesslog.Files, after func()) error {
 	ctx, stop := context.WithCancel(ctx)
-	ordered, decided, used := make(chan *accesslog.Given, ahead), make(chan *notes, ahead), make(chan *notes, books)
+	ordered, decided, used := make(chan *sheet, ahead), make(chan *notes, ahead), make(chan *notes, books)
 	for range books {
 		used <- new(notes)
 	}
@@ -34,6 +41,7 @@ func (run *Run) Read(ctx context.Context, files *accesslog.Files, after func()) 
 	var parts sync.WaitGroup
 	parts.Go(func() {
 		defer close(ordered)
+		known := newSketches(run.gate)
 		for {
 			given, err := files.Next(ctx)
 			if err != nil {
@@ -42,18 +50,26 @@ func (run *Run) Read(ctx context.Context, files *accesslog.Files, after func()) 
 				}
 				return
 			}
-			ordered <- given
+			s := &sheet{given: given, sketches: make([]*policy.Sketch, len(given.Records))}
+			for i, r := range given.Records {
+				s.sketches[i] = known.of(r)
+			}
+			ordered <- s
 		}
 	})
 	parts.Go(func() {
 		defer close(decided)
-		for given := range ordered {
+		for s := range ordered {
 			n := <-used
 			n.clear()
-			for _, r := range given.Records {
+			for _, r := range s.given.Records { // all at once, so that the waits for memory overlap
+				run.touched += r.At
+			}
+			for i, r := range s.given.Records {
+				run.verdict.Sketch = s.sketches[i]
 				run.decide(ctx, r, n)
 			}
-			given.Done()
+			s.given.Done()
 			decided <- n
 		}
 	})

@@ -38,6 +38,7 @@ type Run struct {
 	hashes  []uint64             // of the keys of the request at hand
 	least   []least              // by seat
 	numbers map[*policy.Rule]int // of the rules
+	touched int64                // means nothing: see Read
 	one     notes                // for Take
 
 	// What counts, in another goroutine while logs are read.
@@ -79,7 +80,7 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 		return nil, err
 	}
 	run.gate = gate.New(run.limiter, r, p)
-	run.verdict.Door = "replay"
+	run.verdict.Door, run.verdict.Bill.NoReceipts = "replay", true
 	rules := run.gate.Policy().Rules()
 	run.alone = newAlone(run.memory, o.MaxBytes, len(rules))
 	for i, rule := range rules {
