@@ -67,6 +67,7 @@ const (
 	MaxLog     = 5_000                      // largest N of a sliding log
 	MaxCost    = 1<<53 - 1                  // what JSON and Lua carry exactly
 	MaxSkew    = 10 * 1_000_000             // how far ahead of the clock a stored time is believed
+	MaxCharges = 32                         // of a bill, so that indexes and times under locks stay small
 	MaxWait    = MaxPeriod                  // how far ahead a bucket may admit
 	Never      = -1                         // the retry of what can never fit
 	forever    = 1<<63 - 1

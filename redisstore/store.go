@@ -20,7 +20,7 @@ type Options struct {
 	// Secret, if set, makes every stored key an HMAC of the caller's. All
 	// instances on one prefix must use the same, or Open and Check fail.
 	Secret []byte
-	// Timeout bounds a decision, queueing included; 50 ms if 0.
+	// Timeout bounds a decision, queueing included; DefaultTimeout if 0.
 	Timeout time.Duration
 	// Senders is how many script calls may be out at a time, 2 if 0.
 	Senders int
@@ -40,11 +40,12 @@ type Options struct {
 	OnFlight func(Flight)
 }
 
+// DefaultTimeout is how long a decision may take unless Options says otherwise.
+const DefaultTimeout = 50 * time.Millisecond
+
 const (
 	defaultPrefix  = "weir"
-	defaultTimeout = 50 * time.Millisecond
 	defaultSenders = 2
-	maxCharges     = 32
 
 	patience = 2 * time.Second // for the server at start
 )
@@ -113,7 +114,7 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 		return nil, &weir.InputError{Field: "key_prefix", Problem: "must not hold { or }"}
 	}
 	if o.Timeout <= 0 {
-		o.Timeout = defaultTimeout
+		o.Timeout = DefaultTimeout
 	}
 	if o.Senders <= 0 {
 		o.Senders = defaultSenders
@@ -177,7 +178,7 @@ func (s *Store) Unknown() int64 { return s.unknown.Load() }
 // Caps implements weir.Store.
 func (s *Store) Caps() weir.Caps {
 	return weir.Caps{
-		Source: "redis", AcrossKeys: !s.cluster, Shared: true, ServerClock: true, MaxCharges: maxCharges,
+		Source: "redis", AcrossKeys: !s.cluster, Shared: true, ServerClock: true, MaxCharges: algo.MaxCharges,
 		Verbs: []algo.Verb{algo.Take, algo.Peek, algo.Refund, algo.Reset, algo.Block, algo.Repay},
 	}
 }

@@ -35,7 +35,7 @@ func (a *adminFlags) listen(f *pflag.FlagSet, file *policyfile.File) (daemon.Lis
 		tokenFile = cmp.Or(file.Admin.TokenFile, l.TokenFile)
 	}
 	if d.Token = os.Getenv(adminToken); d.Token == "" && tokenFile != "" {
-		token, err := readSecret(tokenFile)
+		token, err := daemon.ReadSecret(tokenFile)
 		if err != nil {
 			return d, misuse("", "the token file of the admin door: %w", err)
 		}

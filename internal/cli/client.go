@@ -11,9 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/weirhq/weir/internal/daemon"
 )
 
 // client asks a running daemon.
@@ -39,7 +40,7 @@ func newClient(addr, tokenFile, hint string) (*client, error) {
 	}
 	c.base = strings.TrimRight(c.base, "/")
 	if tokenFile != "" {
-		token, err := readSecret(tokenFile)
+		token, err := daemon.ReadSecret(tokenFile)
 		if err != nil {
 			return nil, misuse("", "--token-file: %w", err)
 		}
@@ -64,19 +65,6 @@ func redacted(s string) string {
 		return scheme + "://xxxxx" + s[at:]
 	}
 	return s
-}
-
-// readSecret returns a file's text without the line end.
-func readSecret(file string) (string, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	s := strings.TrimRight(string(b), "\r\n")
-	if s == "" {
-		return "", fmt.Errorf("%s is empty", file)
-	}
-	return s, nil
 }
 
 // post sends body and reads a JSON answer into answer, whatever its status: a

@@ -5,9 +5,9 @@ import (
 	"crypto/tls"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/weirhq/weir/internal/door/rls"
+	"github.com/weirhq/weir/redisstore"
 )
 
 // openRLS loads what the gRPC door and /json answer from, if they are asked for.
@@ -18,7 +18,7 @@ func (c *Config) openRLS(core *Core) error {
 	o := *c.RLS
 	o.Limiter = core.Limiter
 	if c.Store.shared() {
-		o.Budget = cmp.Or(c.Store.Timeout, storeTimeout)
+		o.Budget = cmp.Or(c.Store.Timeout, redisstore.DefaultTimeout)
 	}
 	o.Loaded = func(err error) {
 		if err != nil {
@@ -34,9 +34,6 @@ func (c *Config) openRLS(core *Core) error {
 	core.RLS = service
 	return core.watchers.metrics.Register(service)
 }
-
-// storeTimeout is that of a store which is told none.
-const storeTimeout = 50 * time.Millisecond
 
 // GRPC is the door for Envoy. Config.RLS says what it answers.
 func GRPC(l Listen) Door {

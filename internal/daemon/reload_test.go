@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/policy/policyfile"
+	"github.com/weirhq/weir/redisstore"
 )
 
 // TestReloadHeedsOrTells: a setting that a running daemon does not change is
@@ -43,5 +44,13 @@ func TestReloadHeedsOrTells(t *testing.T) {
 	}
 	if names := fixed(&policyfile.File{}, &policyfile.File{}); len(names) != 0 {
 		t.Errorf("nothing changed, told are %q", names)
+	}
+}
+
+// TestOneDecisionTimeout: a file that says nothing means what no file means.
+func TestOneDecisionTimeout(t *testing.T) {
+	f, err := policyfile.Parse("p.yaml", []byte("limits: []"))
+	if err != nil || f.DecisionTimeout != redisstore.DefaultTimeout {
+		t.Errorf("%v, %v, want %v", f.DecisionTimeout, err, redisstore.DefaultTimeout)
 	}
 }

@@ -73,7 +73,7 @@ func StoreOf(f *policyfile.File) (StoreConfig, error) {
 	c.Regions = f.Regions
 	c.Overshoot = f.MaxOvershoot.Of(1_000_000)
 	if f.KeySecretFile != "" {
-		secret, err := readSecret(f.KeySecretFile)
+		secret, err := ReadSecret(f.KeySecretFile)
 		if err != nil {
 			return c, fmt.Errorf("key_secret_file: %w", err)
 		}
@@ -98,7 +98,7 @@ func StoreOf(f *policyfile.File) (StoreConfig, error) {
 func connTo(s policyfile.Store, field string) (redisconn.Settings, error) {
 	c := redisconn.Settings{Username: s.Username, Connections: s.Connections}
 	if s.PasswordFile != "" {
-		password, err := readSecret(s.PasswordFile)
+		password, err := ReadSecret(s.PasswordFile)
 		if err != nil {
 			return c, fmt.Errorf("%s.password_file: %w", field, err)
 		}
@@ -138,8 +138,8 @@ func clientTLS(c policyfile.ClientTLS) (*tls.Config, error) {
 	return config, nil
 }
 
-// readSecret returns a file's text without the line end.
-func readSecret(file string) (string, error) {
+// ReadSecret returns a secret file's text without the line end.
+func ReadSecret(file string) (string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return "", err

@@ -7,12 +7,8 @@ import (
 	"github.com/weirhq/weir/observe"
 )
 
-// The bounds of this door. A bill's number of charges is the limiter's to bound
-// as well; it is bounded here so that a body never makes a larger one.
-const (
-	maxCharges = 32
-	maxBills   = 1000
-)
+// maxBills bounds a batch.
+const maxBills = 1000
 
 // request is a bill as its body describes it.
 type request struct {
@@ -38,7 +34,7 @@ func readBill(b *api.Body, verb algo.Verb) (*request, error) {
 		}
 		switch field {
 		case 3:
-			return b.Array(maxCharges, func(int) error {
+			return b.Array(algo.MaxCharges, func(int) error {
 				c, err := readCharge(b)
 				r.bill.Charges = append(r.bill.Charges, c)
 				return err

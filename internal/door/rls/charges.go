@@ -127,7 +127,7 @@ func (c *call) match(s *Service, q *rlsv3.RateLimitRequest) error {
 			a.counts = nil
 			continue
 		}
-		if a.rule.AllOrNothing && !a.refund && together >= 0 && len(c.bills[together].Charges) < 32 {
+		if a.rule.AllOrNothing && !a.refund && together >= 0 && len(c.bills[together].Charges) < algo.MaxCharges {
 			a.bill = together
 		} else {
 			a.bill = c.addBill()
