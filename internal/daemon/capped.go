@@ -12,20 +12,31 @@ import (
 const maxConnections = 16_384
 
 const (
-	// kept back for the store, the policy, certificates and the runtime.
-	ownDescriptors = 64
-	// of those left, a door takes a quarter: there are four, or one that opens a
-	// connection for each of its clients.
-	doorsShare         = 4
+	// kept back for the store, the policy, certificates and the runtime: an eighth of
+	// all, and so many at least.
+	ownDescriptors     = 64
 	unknownDescriptors = 1 << 20
 )
 
 // connectionCap returns how many connections a door may hold where the process
-// may have so many descriptors. One that ran out of them could accept nobody, nor
-// reach its store.
-func connectionCap(descriptors uint64) int {
-	left := max(descriptors, ownDescriptors) - ownDescriptors
-	return int(min(max(left/doorsShare, 1), maxConnections))
+// may have so many descriptors and they are divided into shares. One that ran out
+// of them could accept nobody, nor reach its store.
+func connectionCap(descriptors, shares uint64) int {
+	own := max(descriptors/8, ownDescriptors)
+	left := max(descriptors, own) - own
+	return int(min(max(left/shares, 1), maxConnections))
+}
+
+// sharesOf returns into how many shares doors divide the descriptors: one a door,
+// and one more for what a proxy opens for its clients.
+func sharesOf(doors []Door) (n uint64) {
+	for i := range doors {
+		n++
+		if doors[i].Listen.Public {
+			n++
+		}
+	}
+	return n
 }
 
 // capped is a listener that closes connections over its cap at once. A listener

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirhq/weir/internal/door/proxy"
 )
 
 // slowClients is what clients do that never come to an end, and how many of each
@@ -50,7 +52,7 @@ func TestSlowClientsAreLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := l.open("http", nil)
+	listener, err := l.open("http", 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +125,16 @@ func TestHeadersAreBounded(t *testing.T) {
 
 // However few descriptors there are, doors leave some for the store.
 func TestConnectionsLeaveDescriptors(t *testing.T) {
-	for descriptors, want := range map[uint64]int{1: 1, 64: 1, 256: 48, 1024: 240, 1 << 20: maxConnections, 1<<64 - 1: maxConnections} {
-		if got := connectionCap(descriptors); got != want {
-			t.Errorf("%d descriptors: a door takes %d, want %d", descriptors, got, want)
+	for descriptors, want := range map[uint64]int{1: 1, 64: 1, 256: 48, 1024: 224, 20_000: 4375, 1 << 20: maxConnections, 1<<64 - 1: maxConnections} {
+		if got := connectionCap(descriptors, 4); got != want {
+			t.Errorf("%d descriptors: a door of four takes %d, want %d", descriptors, got, want)
 		}
+	}
+	if got := connectionCap(20_000, 1); got != maxConnections {
+		t.Errorf("20,000 descriptors: the only door takes %d", got)
+	}
+	if got := sharesOf([]Door{HTTP(Listen{}), Proxy(Listen{}, proxy.Options{})}); got != 3 {
+		t.Errorf("an API and a proxy share by %d", got)
 	}
 }
 

@@ -113,7 +113,7 @@ func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{})
 		if err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}
-		listener, err := d.Listen.open(d.Name, core.trusts)
+		listener, err := d.Listen.open(d.Name, sharesOf(c.Doors), core.trusts)
 		if err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}

@@ -16,7 +16,7 @@ import (
 func Crowd(t *testing.T, s *Server, partial string, ask func() error) {
 	t.Helper()
 	idle, slow := Scale(10_000), Scale(1_000)
-	if room := doorHolds(t) * 9 / 10; idle+slow > room {
+	if room := Holds(t, 1); idle+slow > room {
 		idle, slow = room*10/11, room/11
 	}
 	before := asks(t, ask)
@@ -45,16 +45,16 @@ func Crowd(t *testing.T, s *Server, partial string, ask func() error) {
 	t.Logf("%d idle and %d slow connections: an ask takes %v at the median, %v before them", idle, slow, middle(crowded), middle(before))
 }
 
-// doorHolds returns how many connections a door may hold here: a quarter of the
-// descriptors of its process. The rest of a crowd would be turned away, and
-// newcomers with it.
-func doorHolds(t *testing.T) int {
+// Holds returns how large a crowd a door may hold here that has one of so many
+// shares of the descriptors of its process, an eighth of which is kept back. The
+// rest of a crowd would be turned away, and newcomers with it.
+func Holds(t *testing.T, shares int) int {
 	t.Helper()
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	return int(min(limit.Max, 1<<20) / 4)
+	return int(min(limit.Max, 1<<20))*7/8/shares - 100
 }
 
 // asks asks a few times and returns how long each took.
