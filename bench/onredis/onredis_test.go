@@ -15,7 +15,7 @@ import (
 func TestEveryLimiterAsksRedis(t *testing.T) {
 	server := testredis.Start(t)
 	load := loadgen.Load{Clients: 64, Keys: 1000, Duration: 400 * time.Millisecond}
-	rows, err := Compare(t.Context(), server.Addr, Limiters, load, 3)
+	rows, err := Compare(t.Context(), server.Addr, Limiters, load, 3, AllCores()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestWeirIsStrict(t *testing.T) {
 func TestScheduledIsOnSchedule(t *testing.T) {
 	server := testredis.Start(t)
 	load := Scheduled(2000, 500*time.Millisecond)
-	rows, err := Compare(t.Context(), server.Addr, OnSchedule[:1], load, 1)
+	rows, err := Compare(t.Context(), server.Addr, OnSchedule[:1], load, 1, WithAndWithoutOne()...)
 	if err != nil {
 		t.Fatal(err)
 	}

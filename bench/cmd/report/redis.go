@@ -16,7 +16,9 @@ One redis-server, 512 callers in one process that ask again as soon as they are
 answered, on the same machine. Weir is strict: every check is decided by Redis,
 with neither deny cache nor leases. "Commands" are what Redis ran a check, those
 inside a script included. "Saturated" is who could do no more: redis (its one
-core), client (the machine, which both share), or neither.
+core), client (its own cores), or neither. Each limiter is measured with every
+core of the machine for the client, where Redis has to share, and with all but
+one; what it does better with is shown, and said under "client's cores".
 
 `
 
@@ -33,7 +35,7 @@ func (o *page) redis(ctx context.Context, p plan) error {
 		if keys == 1 {
 			where, limiters = "one hot key", append(onredis.Limiters[:len(onredis.Limiters):len(onredis.Limiters)], onredis.Borrowing)
 		}
-		rows, err := onredis.Compare(ctx, server.Addr, limiters, onredis.Load(keys, p.duration), p.trips)
+		rows, err := onredis.Compare(ctx, server.Addr, limiters, onredis.Load(keys, p.duration), p.trips, onredis.WithAndWithoutOne()...)
 		if err != nil {
 			return err
 		}
@@ -58,13 +60,13 @@ func (o *page) redis(ctx context.Context, p plan) error {
 
 func redisTable(rows []onredis.Row) string {
 	t := report.Table{
-		Head:    []string{"limiter", "checks/s", "of Weir's", "p50 µs", "p99 µs", "Redis CPU µs a check", "commands a check", "errors", "saturated"},
-		Numbers: []bool{false, true, true, true, true, true, true, true, false},
+		Head:    []string{"limiter", "checks/s", "of Weir's", "p50 µs", "p99 µs", "Redis CPU µs a check", "commands a check", "errors", "client's cores", "saturated"},
+		Numbers: []bool{false, true, true, true, true, true, true, true, true, false},
 	}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{
 			r.Limiter, report.Number(r.PerSecond), report.Number(r.PerSecond / rows[0].PerSecond), report.Number(r.P50), report.Number(r.P99),
-			report.Number(r.CPU), report.Number(r.Commands), report.Number(float64(r.Errors)), string(r.Saturated),
+			report.Number(r.CPU), report.Number(r.Commands), report.Number(float64(r.Errors)), report.Number(float64(r.Cores)), string(r.Saturated),
 		})
 	}
 	return t.String()
@@ -101,7 +103,7 @@ func (o *page) billsOnRedis(ctx context.Context, addr string, p plan) error {
 	for _, callers := range []int{1, 512} {
 		load := onredis.Load(10_000, p.duration)
 		load.Clients = callers
-		rows, err := onredis.Compare(ctx, addr, onredis.Bills, load, p.trips)
+		rows, err := onredis.Compare(ctx, addr, onredis.Bills, load, p.trips, onredis.WithAndWithoutOne()...)
 		if err != nil {
 			return err
 		}
@@ -133,7 +135,7 @@ func (o *page) openLoop(ctx context.Context, addr string, p plan) error {
 		Numbers: []bool{false, true, true, true, true, true, true, true, false},
 	}
 	for _, rate := range onredis.Rates {
-		rows, err := onredis.Compare(ctx, addr, onredis.OnSchedule, onredis.Scheduled(rate, p.duration), (p.trips+1)/2)
+		rows, err := onredis.Compare(ctx, addr, onredis.OnSchedule, onredis.Scheduled(rate, p.duration), (p.trips+1)/2, onredis.AllCores()...)
 		if err != nil {
 			return err
 		}
