@@ -1,8 +1,6 @@
 package weir
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -15,21 +13,13 @@ type slot struct {
 	w     words
 }
 
-// words is a packed state. The zero words are a balance never used.
-type words [3]uint64
-
 const (
 	slotBytes  = 32
 	leastSlots = 16
 
 	blockBytes  = 48 // of a block in its map
 	leastBlocks = 8  // that a full shard keeps all the same
-	idleShift   = 12
-	logFlag     = 1 << 63 // in w[2]: the state is in shard.logs
 )
-
-// idleAt is the first microsecond after which the balance is surely idle.
-func (w *words) idleAt() int64 { return int64(w[0] >> idleShift) }
 
 // shard is one lock's worth of balances. All fields are under mu. What every
 // decision reads stands in the first cache line, and no line is two shards'.
@@ -201,82 +191,6 @@ func (s *shard) abandon(e *slot) {
 	}
 }
 
-// rebuild moves the live balances to a table with room for as many again. At
-// the bound the sixth nearest to idle are left behind.
-func (s *shard) rebuild(now int64) {
-	live := 0
-	for i := range s.slots {
-		if s.slots[i].print != 0 && s.slots[i].w.idleAt() >= now {
-			live++
-		}
-	}
-	size := max(len(s.slots), leastSlots)
-	for size < s.most && 2*live > size && 2*int64(size)*slotBytes+s.beside() <= s.room {
-		size *= 2
-	}
-	var bar rank
-	if 8*live > 5*size { // even the largest table would soon be full again
-		bar = s.bar(now, live)
-	}
-	old := s.slots
-	s.slots, s.used = make([]slot, size), 0
-	mask := uint64(size - 1)
-	for i := range old {
-		e := &old[i]
-		if e.print == 0 {
-			continue
-		}
-		if live := e.w.idleAt() >= now; !live || e.rank().less(bar) {
-			if live {
-				s.evicted.Add(1)
-			}
-			s.abandon(e)
-			continue
-		}
-		j := e.print & mask
-		for s.slots[j].print != 0 {
-			j = (j + 1) & mask
-		}
-		s.slots[j] = *e
-		s.used++
-	}
-	s.sweepLedgers(now)
-}
-
-// rank orders balances by what is lost with them: first the time to idle, then,
-// for windows that all end at one instant, the units used. The print only
-// breaks ties, so that a shard of equals is thinned and not emptied.
-type rank struct {
-	idle, used int64
-	print      uint64
-}
-
-func (e *slot) rank() rank { return rank{e.w.idleAt(), int64(e.w[2] & (1<<31 - 1)), e.print} }
-
-func (r rank) compare(o rank) int {
-	return cmp.Or(cmp.Compare(r.idle, o.idle), cmp.Compare(r.used, o.used), cmp.Compare(r.print, o.print))
-}
-
-func (r rank) less(o rank) bool { return r.compare(o) < 0 }
-
-// bar returns the rank below which about a sixth of the live balances lie, from
-// a sample.
-func (s *shard) bar(now int64, live int) rank {
-	sample := make([]rank, 0, 512)
-	stride := live/cap(sample) + 1
-	seen := 0
-	for i := range s.slots {
-		if e := &s.slots[i]; e.print != 0 && e.w.idleAt() >= now {
-			if seen%stride == 0 {
-				sample = append(sample, e.rank())
-			}
-			seen++
-		}
-	}
-	slices.SortFunc(sample, rank.compare)
-	return sample[len(sample)/6]
-}
-
 // forget drops a balance and everything about it; its receipts become void.
 func (s *shard) forget(print uint64, now int64) {
 	if at := s.find(print); at >= 0 {
@@ -319,58 +233,4 @@ func (s *shard) unblockFirst() {
 	}
 	delete(s.blocks, first)
 	s.evicted.Add(1)
-}
-
-// A bucket packs into 191 bits: the bounds of algo keep the instant it is idle
-// at below 2^52 µs (the year 2112), the time to it below 2^49, and units and
-// phase, which is less than the units per period, below 2^30.
-//
-// Both ways go word by word and in place: a struct that is copied whole right
-// after its fields were written makes the processor wait for the writes.
-func (w *words) putBucket(b *algo.Bucket) { w.putUsual(b.Full, b.Phase, b.Charged, b.N, b.Cap) }
-
-func (w *words) putUsual(full, phase, charged, n, capacity int64) {
-	gap := uint64(full - charged)
-	w[0] = uint64(full)<<idleShift | uint64(phase)>>18
-	w[1] = uint64(phase)<<46 | gap>>3
-	w[2] = gap&7<<60 | uint64(n)<<30 | uint64(capacity)
-}
-
-func (w *words) getBucket(b *algo.Bucket) {
-	const units = 1<<30 - 1
-	b.Full, b.Phase, b.Charged = w.times()
-	b.N = int64(w[2] >> 30 & units)
-	b.Cap = int64(w[2] & units)
-}
-
-func (w *words) times() (full, phase, charged int64) {
-	full = int64(w[0] >> idleShift)
-	return full, int64(w[0]&(1<<idleShift-1)<<18 | w[1]>>46), full - int64(w[1]&(1<<46-1)<<3|w[2]>>60&7)
-}
-
-// usual returns when the bucket is idle again, now if it is, or a time before
-// now where it was charged under another quota or by a clock that was ahead.
-func (w *words) usual(now, n, capacity int64) (full, phase int64) {
-	full, phase, charged := w.times()
-	switch {
-	case charged > now:
-		return -1, 0
-	case full < now:
-		return now, 0
-	case w[2]&(1<<60-1) != uint64(n)<<30|uint64(capacity):
-		return -1, 0
-	}
-	return full, phase
-}
-
-func packWindow(q *algo.Quota, v *algo.View, state algo.Window) words {
-	idle := v.End
-	if q.Kind == algo.SlidingWindow && state.Cur > 0 {
-		idle += q.Period
-	}
-	return words{uint64(idle) << idleShift, uint64(state.Start), uint64(state.Prev)<<31 | uint64(state.Cur)}
-}
-
-func (w *words) window() algo.Window {
-	return algo.Window{Start: int64(w[1]), Prev: int64(w[2] >> 31), Cur: int64(w[2] & (1<<31 - 1))}
 }
