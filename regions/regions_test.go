@@ -150,33 +150,58 @@ func (w *world) partition(t *testing.T) {
 	if _, err := w.converge([]string{"parted"}, 20*time.Second); err != nil {
 		t.Error(err)
 	}
-	guessed := int64(0)
-	for _, name := range w.names {
-		guessed += w.regions[name].do(order{Do: "stats"}).Stats.Guessed
-	}
-	if guessed == 0 {
+	if w.guessed() == 0 {
 		t.Error("no region noticed that it was cut off")
 	}
 }
 
 func (w *world) agreement(t *testing.T) {
-	for i, text := range []string{"1000/day algorithm=fixed_window", "1000/day algorithm=sliding_window", "1000/day algorithm=sliding_log", "1000/year algorithm=fixed_window tz=Europe/Paris", "1000/day"} {
-		key := fmt.Sprint("agree", i)
-		w.load(text, []string{key}, 20, 200*time.Millisecond)
-		if _, err := w.converge([]string{key}, 20*time.Second); err != nil {
-			t.Error(err)
-		}
-		want := int64(1000) - w.total(key)
-		if want == 1000 {
-			t.Errorf("%s: nothing was taken", text)
-		}
-		for _, name := range w.names {
-			// A bucket gains a unit in 86 s, and a region's begins to when it is first debited.
-			if got := w.regions[name].do(order{Do: "peek", Limit: text, Keys: []string{key}}).Remaining[key]; got != want && got != want+1 {
-				t.Errorf("%s: %s has %d left, want %d", text, name, got, want)
+	w.agreeOn(t, "1000/day algorithm=fixed_window", "1000/day algorithm=sliding_window", "1000/day algorithm=sliding_log", "1000/year algorithm=fixed_window tz=Europe/Paris", "1000/day")
+}
+
+// agreeOn takes under each limit in every region and holds what each has left, after
+// quiet, against what the servers' counters say. Where a busy machine made a region
+// look cut off, what was guessed of it is debited too: then other keys are tried.
+func (w *world) agreeOn(t *testing.T, limits ...string) {
+	for i, text := range limits {
+		for try := range 5 {
+			before := w.guessed()
+			differ := w.differ(t, text, fmt.Sprint("agree", i, "-", try))
+			if differ == "" {
+				break
+			}
+			if w.guessed() == before || try == 4 {
+				t.Errorf("%s: %s", text, differ)
+				break
 			}
 		}
 	}
+}
+
+// guessed returns how many units all regions debited for some that seemed cut off.
+func (w *world) guessed() (units int64) {
+	for _, name := range w.names {
+		units += w.regions[name].do(order{Do: "stats"}).Stats.Guessed
+	}
+	return units
+}
+
+func (w *world) differ(t *testing.T, text, key string) string {
+	w.load(text, []string{key}, 20, 200*time.Millisecond)
+	if _, err := w.converge([]string{key}, 20*time.Second); err != nil {
+		t.Error(err)
+	}
+	want := int64(1000) - w.total(key)
+	if want == 1000 {
+		return "nothing was taken"
+	}
+	for _, name := range w.names {
+		// A bucket gains a unit in 86 s, and a region's begins to when it is first debited.
+		if got := w.regions[name].do(order{Do: "peek", Limit: text, Keys: []string{key}}).Remaining[key]; got != want && got != want+1 {
+			return fmt.Sprintf("%s has %d left, want %d", name, got, want)
+		}
+	}
+	return ""
 }
 
 // mostBytes is what a changed key of an ordinary length costs, in a letter to one

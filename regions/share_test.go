@@ -77,7 +77,7 @@ func (w *world) sound() (map[string]int64, string) {
 // shares do; they follow demand, and stay as they are while regions are parted.
 func TestShares(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, policy.ScopeShare, func(s *setup) { s.Beat = 250 * time.Millisecond })
+	w := newWorld(t, policy.ScopeShare, func(s *setup) { s.Beat = 400 * time.Millisecond })
 	limit := parse(t, shareText)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

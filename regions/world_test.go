@@ -33,6 +33,12 @@ const (
 
 func newWorld(t *testing.T, scope policy.Scope, change func(*setup)) *world {
 	t.Helper()
+	return newWorldOn(t, func(string) *testredis.Server { return testredis.Start(t) }, scope, change)
+}
+
+// newWorldOn is newWorld with servers of the test's own.
+func newWorldOn(t *testing.T, start func(region string) *testredis.Server, scope policy.Scope, change func(*setup)) *world {
+	t.Helper()
 	w := &world{
 		t: t, names: []string{"eu", "us", "asia"},
 		servers: map[string]*testredis.Server{}, regions: map[string]*region{},
@@ -40,7 +46,7 @@ func newWorld(t *testing.T, scope policy.Scope, change func(*setup)) *world {
 		figures: policy.Regions{Count: 3, Interval: interval, Lag: lag},
 	}
 	for _, name := range w.names {
-		s := testredis.Start(t)
+		s := start(name)
 		w.servers[name] = s
 		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true})
 		if err != nil {
