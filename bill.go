@@ -39,7 +39,7 @@ func (l Limit) Charge(key string) Charge { return Charge{Key: key, Limit: l, Cos
 // against who makes receipts up.
 type Receipt struct {
 	ID    uint64 // random; 0 is no receipt
-	For   uint64 // what it was written for, as a hash; see Charge.mark
+	For   uint64 // what it was written for, the balance, as a hash that is the same in every process
 	Cost  int64  // units debited
 	At    int64  // store time of the debit, microseconds since the epoch
 	Due   int64  // buckets: idle again after this debit; windows: start of the period
@@ -75,10 +75,6 @@ type Bill struct {
 	balances []Balance // prepared for the store
 	entry    []int8    // charge → index in balances; -1 for unlimited
 }
-
-// maxCharges bounds a bill so that its indexes and its time under locks stay
-// small.
-const maxCharges = 32
 
 // Balance is one balance a bill touches, as the Limiter prepares it for a Store
 // and as the store leaves it. Several charges on one balance are one Balance.
@@ -167,7 +163,7 @@ func (b *Bill) check() error {
 	switch {
 	case len(b.Charges) == 0:
 		return &InputError{Field: "charges", Problem: "a bill needs at least one charge"}
-	case len(b.Charges) > maxCharges:
+	case len(b.Charges) > algo.MaxCharges:
 		return &InputError{Field: "charges", Problem: "a bill holds at most 32 charges; this one has " + strconv.Itoa(len(b.Charges))}
 	case b.Verb > algo.Repay:
 		return &InputError{Field: "verb", Problem: "unknown " + b.Verb.String()}
@@ -326,7 +322,7 @@ func (bal *Balance) Receipt(cost int64) (r Receipt) {
 
 // receipt writes it in place: see words.putBucket.
 func (bal *Balance) receipt(r *Receipt, c *Charge) {
-	r.ID, r.For, r.Cost, r.At, r.Due, r.Phase, r.Refunded = rand.Uint64()|1, c.mark(), c.Cost, bal.View.At, 0, 0, 0
+	r.ID, r.For, r.Cost, r.At, r.Due, r.Phase, r.Refunded = rand.Uint64()|1, c.balanceHash(), c.Cost, bal.View.At, 0, 0, 0
 	switch {
 	case bal.Quota.Kind.Bucket():
 		r.Due, r.Phase = bal.View.Full, bal.View.Phase

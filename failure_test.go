@@ -137,7 +137,7 @@ func TestFailurePrecedence(t *testing.T) {
 func TestFailureOfCommands(t *testing.T) {
 	ctx := context.Background()
 	c := PerMinute(1).Charge("k")
-	c.Receipt.ID, c.Receipt.For = 1, c.mark()
+	c.Receipt.ID, c.Receipt.For = 1, c.balanceHash()
 	for _, full := range []bool{true, false} {
 		l := downLimiter(t, &downStore{err: unreachable, full: full}, 1)
 		want := "unreachable"
@@ -191,7 +191,7 @@ func TestErrorsOfALimiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := PerMinute(1).Charge("k")
-	c.Receipt.ID, c.Receipt.For = 1, c.mark()
+	c.Receipt.ID, c.Receipt.For = 1, c.balanceHash()
 	calls := map[string]func() error{
 		"Allow":  func() error { _, err := l.Allow(ctx, "k", PerMinute(1)); return err },
 		"Take":   func() error { _, err := l.Take(ctx, c); return err },

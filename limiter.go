@@ -49,9 +49,9 @@ func New(o Options) (*Limiter, error) {
 		l.memory = m
 	}
 	caps := l.store.Caps()
-	l.maxBill = maxCharges
+	l.maxBill = algo.MaxCharges
 	if caps.MaxCharges > 0 {
-		l.maxBill = min(maxCharges, caps.MaxCharges)
+		l.maxBill = min(algo.MaxCharges, caps.MaxCharges)
 	}
 	l.fallback.instances, l.fallback.now = o.Instances, o.Now
 	l.fallback.debts.store, l.fallback.debts.owed = l.store, l.fallback.owed
@@ -171,7 +171,7 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 			l.fallback.answer(b)
 		}
 		if !b.Allowed && b.Verb == algo.Take {
-			b.Name()
+			b.GiveID()
 		}
 		if l.observer != nil {
 			l.observer.Observe(ctx, Event{Bill: b, Elapsed: took})
@@ -281,7 +281,7 @@ func (l *Limiter) Refund(ctx context.Context, charges ...Charge) error {
 		case charges[i].Limit.unlimited:
 		case r.ID == 0:
 			return chargeError(i, "receipt", "is missing; Decide writes it when it debits")
-		case r.For != charges[i].mark():
+		case r.For != charges[i].balanceHash():
 			return chargeError(i, "receipt", "was written for another key, limit or space")
 		}
 	}

@@ -101,7 +101,7 @@ func (c *clock) wall() int64 { return c.start + int64(time.Since(c.base)/time.Mi
 // Caps implements Store.
 func (m *Memory) Caps() Caps {
 	return Caps{
-		Source: "memory", AcrossKeys: true, MaxCharges: maxCharges,
+		Source: "memory", AcrossKeys: true, MaxCharges: algo.MaxCharges,
 		Verbs: []algo.Verb{algo.Take, algo.Peek, algo.Refund, algo.Reset, algo.Block},
 	}
 }
@@ -171,10 +171,10 @@ func (m *Memory) applyOne(b *Bill, bal *Balance, now int64) {
 // applyAll decides a bill over several balances: judge all, then debit all.
 func (m *Memory) applyAll(b *Bill, now int64) {
 	var room [8]uint64
-	var places [maxCharges]int
+	var places [algo.MaxCharges]int
 	prints := room[:0]
 	if len(b.balances) > len(room) {
-		prints = make([]uint64, 0, maxCharges)
+		prints = make([]uint64, 0, algo.MaxCharges)
 	}
 	key, hash := "", uint64(0) // charges of one bill often share a key
 	for i := range b.balances {

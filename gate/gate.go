@@ -53,10 +53,10 @@ func (g *Gate) Swap(r *identity.Resolver, p *policy.Policy) {
 	g.current.Store(&inForce{r, p})
 }
 
-// Observe sets who hears of requests that are refused without a bill; the
+// SetObserver sets who hears of requests that are refused without a bill; the
 // Limiter's own observer hears of the bills. It is called before the first
 // Decide.
-func (g *Gate) Observe(o weir.Observer) { g.observer = o }
+func (g *Gate) SetObserver(o weir.Observer) { g.observer = o }
 
 // Policy returns the policy in force.
 func (g *Gate) Policy() *policy.Policy { return g.current.Load().policy }
@@ -125,7 +125,7 @@ func (g *Gate) Sketch(call *identity.Call) *policy.Sketch {
 func (g *Gate) refuse(ctx context.Context, v *Verdict, why weir.Reason, rule *policy.Rule) error {
 	v.Rule = rule
 	v.settle(false, why)
-	v.Bill.Name()
+	v.Bill.GiveID()
 	if g.observer != nil {
 		g.observer.Observe(ctx, weir.Event{Bill: &v.Bill})
 	}

@@ -93,7 +93,7 @@ func TestAnswersWithoutABill(t *testing.T) {
 		policy.Rule{Name: "keyed", Match: policy.Conditions{Paths: []string{"/api/**"}}, Key: key(t, "tenant"), Limit: limit(t, "5/min"), OnMissing: policy.Deny},
 	))
 	seen := &counting{}
-	g.Observe(seen)
+	g.SetObserver(seen)
 	for _, c := range []struct {
 		what      string
 		call      *identity.Call
@@ -250,7 +250,7 @@ func TestARefusedKeyHasNoRouteOfAnother(t *testing.T) {
 		var now clock
 		var seen routed
 		g := New(limiter(t, &now), resolver(t, ""), p)
-		g.Observe(&seen)
+		g.SetObserver(&seen)
 		v := new(Verdict)
 		if err := g.Decide(context.Background(), call("GET", "/api/x", "192.0.2.1", ""), v); err != nil || v.RouteName(0) != "/api/**" {
 			t.Fatalf("%q %v", v.RouteName(0), err)

@@ -17,7 +17,7 @@ func TestTheRefusalIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := weir.Bill{Decision: weir.Decision{Reason: weir.Blocked, RetryAfter: weir.Never}}
-	b.Name()
+	b.GiveID()
 	a := f.Answer(&b, nil)
 	h := http.Header{}
 	a.Write(h)

@@ -103,15 +103,15 @@ func (w *writer) name(i int) string {
 func (w *writer) binding() int {
 	best := -1
 	for i := range w.charges() {
-		if w.shown(i) && (best < 0 || binds(&w.bill.Each[i], &w.bill.Each[best])) {
+		if w.shown(i) && (best < 0 || tighter(&w.bill.Each[i], &w.bill.Each[best])) {
 			best = i
 		}
 	}
 	return best
 }
 
-// binds reports whether d binds rather than e, which stands before it.
-func binds(d, e *weir.Decision) bool {
+// tighter reports whether d is told rather than e, which stands before it.
+func tighter(d, e *weir.Decision) bool {
 	switch {
 	case d.Allowed != e.Allowed:
 		return e.Allowed

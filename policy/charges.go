@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/identity"
 )
 
@@ -97,7 +98,7 @@ func (p *Policy) Charges(call *identity.Call, caller *identity.Caller, m *Match)
 			}
 		}
 	}
-	if len(m.Charges) > maxCharges {
+	if len(m.Charges) > algo.MaxCharges {
 		return &weir.InputError{Field: "limits", Problem: "more than 32 limits apply to this request, and a bill holds no more; narrow the match: of some rules"}
 	}
 	return nil
@@ -200,7 +201,7 @@ func (r *rule) add(q *request, m *Match, first int, limit weir.Limit, route stri
 		try.Limit, try.Space, try.Trial = r.Try, r.trySpace, -1
 		// A try stands in for its live charge, where there is one that decides:
 		// a shadow decides nothing, and an unlimited charge has no balance.
-		if mode == Enforce && !limit.IsUnlimited() && live < maxCharges {
+		if mode == Enforce && !limit.IsUnlimited() && live < algo.MaxCharges {
 			try.Trial = int8(live + 1)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/identity"
 )
 
@@ -156,7 +157,7 @@ func TestBillsAreAccepted(t *testing.T) {
 
 func TestTooManyCharges(t *testing.T) {
 	var rules []Rule
-	for i := range maxCharges + 1 {
+	for i := range algo.MaxCharges + 1 {
 		rules = append(rules, Rule{Name: fmt.Sprint("r", i), Match: Conditions{Paths: []string{fmt.Sprintf("/%d", i), "/every"}}, Key: parts(t, "ip"), Limit: weir.PerMinute(5)})
 	}
 	p := compile(t, Options{Rules: rules})

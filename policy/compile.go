@@ -7,15 +7,15 @@ import (
 	"strings"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/identity"
 )
 
 // The bounds of a policy. MaxRules keeps loading and reloading a matter of
-// milliseconds; maxCharges is what one bill can hold.
+// milliseconds.
 const (
-	MaxRules   = 10_000
-	maxName    = 64
-	maxCharges = 32
+	MaxRules = 10_000
+	maxName  = 64
 )
 
 // rule is a compiled Rule.
@@ -220,7 +220,7 @@ func (p *Policy) checkBill(f *faults) {
 		if r.Try != (weir.Limit{}) {
 			charges++
 		}
-		if charges > maxCharges {
+		if charges > algo.MaxCharges {
 			f.add("limits["+strconv.Itoa(i)+"]", quoted(r.Name, "is one rule too many: with it every request would be charged under more than 32 limits; give rules a match:"))
 			return
 		}

@@ -91,7 +91,7 @@ func printDiff(w io.Writer, files []string, d *replay.Diff) error {
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\n", args...) } // Flush tells
 	line("POLICY\tREQUESTS\tREFUSED\t\tCALLERS REFUSED")
 	for i, s := range []replay.Side{d.Old, d.New} {
-		line("%s\t%d\t%d\t%s\t%d", files[i], d.Requests, s.Denied, share(s.Denied, d.Requests), s.CallersDenied)
+		line("%s\t%d\t%d\t%s\t%d", files[i], d.Requests, s.Denied, percent(s.Denied, d.Requests), s.CallersDenied)
 	}
 	list := func(what, of string, callers []replay.Caller) {
 		line("")

@@ -99,7 +99,7 @@ func printReplay(w io.Writer, r *replay.Report) error {
 	if r.From != nil {
 		line("from %s to %s", stamp(*r.From), stamp(*r.To))
 	}
-	line("%d admitted, %d refused (%s)", r.Allowed, r.Denied, share(r.Denied, r.Requests))
+	line("%d admitted, %d refused (%s)", r.Allowed, r.Denied, percent(r.Denied, r.Requests))
 	if r.Denied > 0 {
 		line("worst minute %s: %d refused", stamp(r.Worst.Start), r.Worst.Denied)
 	}
@@ -121,7 +121,7 @@ func printReplay(w io.Writer, r *replay.Report) error {
 		case rule.Headroom >= 0:
 			headroom = fmt.Sprintf("%d %%", rule.Headroom)
 		}
-		line("%s\t%s\t%d\t%d\t%s\t%d\t%d\t%s\t%s", name, rule.Limit, rule.Matched, rule.Denied, share(rule.Denied, rule.Matched),
+		line("%s\t%s\t%d\t%d\t%s\t%d\t%d\t%s\t%s", name, rule.Limit, rule.Matched, rule.Denied, percent(rule.Denied, rule.Matched),
 			rule.Callers, rule.CallersDenied, headroom, worst)
 	}
 	if err := t.Flush(); err != nil {
@@ -153,8 +153,8 @@ func printReplay(w io.Writer, r *replay.Report) error {
 
 func stamp(t time.Time) string { return t.Format("2006-01-02 15:04:05") }
 
-// share spells n of all as a percentage that is not 0 unless n is.
-func share(n, all int64) string {
+// percent spells n of all as a percentage that is not 0 unless n is.
+func percent(n, all int64) string {
 	switch {
 	case all == 0:
 		return "-"

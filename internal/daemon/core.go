@@ -107,7 +107,7 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 		return nil, errors.Join(err, c.endWatching(), closeRegions(service), c.Limiter.Close())
 	}
 	c.Gate = gate.New(c.Limiter, r.resolver, r.policy)
-	c.Gate.Observe(options.Observer)
+	c.Gate.SetObserver(options.Observer)
 	c.enforce(r)
 	return c, nil
 }

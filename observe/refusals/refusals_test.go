@@ -60,7 +60,7 @@ func TestWhatWasRefusedIsFound(t *testing.T) {
 func TestARefusalWithoutABill(t *testing.T) {
 	r := New()
 	b := weir.Bill{Decision: weir.Decision{Reason: weir.Blocked, RetryAfter: weir.Never}}
-	b.Name()
+	b.GiveID()
 	r.Observe(context.Background(), weir.Event{Bill: &b})
 	if found, ok := r.Find(b.IDText()); !ok || found.Charge != nil || found.Rule != "none" || found.Reason != weir.Blocked {
 		t.Errorf("%v %+v", ok, found)

@@ -20,7 +20,7 @@ func (s *Stream) Find(ctx context.Context, id string) (e Event, ok bool) {
 	if !ok || err != nil || len(raw) != 16 {
 		return e, false
 	}
-	ms := int64(0) // an ID begins with its time: see weir.Bill.Name
+	ms := int64(0) // an ID begins with its time: see weir.Bill.GiveID
 	for _, b := range raw[:6] {
 		ms = ms<<8 | int64(b)
 	}

@@ -188,7 +188,7 @@ func (s *Stream) event(r *record) Event {
 	if r.keyed {
 		e.KeyHash = observe.KeyHash(s.o.Secret, string(r.key))
 	}
-	if r.id == [16]byte{} { // an admitted bill has no ID; as Bill.Name makes one
+	if r.id == [16]byte{} { // an admitted bill has no ID; as Bill.GiveID makes one
 		binary.BigEndian.PutUint64(r.id[:8], uint64(r.at)<<16|rand.Uint64()>>48)
 		binary.BigEndian.PutUint64(r.id[8:], rand.Uint64())
 	}

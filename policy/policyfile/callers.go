@@ -53,7 +53,7 @@ func (r *reader) user(n *node, path string, to *User) {
 		{"header", r.headerTo(&to.Header)},
 		{"jwt", func(n *node, path string) { r.jwt(n, path, &to.JWT) }},
 	})
-	if _, jwt := r.marks[join(path, "jwt")]; given && to.Header == "" && !jwt {
+	if _, jwt := r.places[join(path, "jwt")]; given && to.Header == "" && !jwt {
 		r.fail(n, "user needs header: or jwt:")
 	}
 }

@@ -58,7 +58,7 @@ func (f *File) Check() []Finding {
 }
 
 func (f *File) finding(field, text string) Finding {
-	m := placeOf(f.marks, field)
+	m := placeOf(f.places, field)
 	return Finding{f.Name, m.line, m.column, text}
 }
 

@@ -124,7 +124,7 @@ limits:
 func TestSample(t *testing.T) {
 	f := parse(t, string(Sample()))
 	// What the sample shows commented out must be right as well: every line that
-	// is a setting, with its mark taken off.
+	// is a setting, with its comment sign taken off.
 	var live strings.Builder
 	for line := range strings.Lines(string(Sample())) {
 		if regexp.MustCompile(`^ *# [a-z_]+:(\s|$)`).MatchString(line) && !strings.Contains(line, "file:") && !strings.Contains(line, "jwt:") {

@@ -42,7 +42,7 @@ type File struct {
 	Tests []Test
 
 	source policy.Options
-	marks  map[string]mark
+	places map[string]place
 	read   []string // the files this was made of
 }
 

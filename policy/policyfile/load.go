@@ -56,12 +56,12 @@ func read(name, folder string, data []byte) (*File, error) {
 		return nil, r.errs.sorted()
 	}
 	f.Version = hex.EncodeToString(r.sum.Sum(nil)[:6])
-	f.marks, f.read = r.marks, append([]string{name}, r.read...)
+	f.places, f.read = r.places, append([]string{name}, r.read...)
 	return f, nil
 }
 
 func newReader(name, folder string) *reader {
-	return &reader{file: name, folder: folder, marks: map[string]mark{}, stated: map[string]bool{}, budget: maxNodes, sum: sha256.New()}
+	return &reader{file: name, folder: folder, places: map[string]place{}, stated: map[string]bool{}, budget: maxNodes, sum: sha256.New()}
 }
 
 // compile turns what was read into a policy. Its faults name fields as paths,
@@ -71,7 +71,7 @@ func (r *reader) compile(f *File) {
 	var faults policy.Faults
 	if errors.As(err, &faults) {
 		for _, fault := range faults {
-			m := r.mark(fault.Field)
+			m := r.place(fault.Field)
 			problem := fault.Problem
 			if startsLower(problem) {
 				problem = last(fault.Field) + " " + problem
@@ -91,7 +91,7 @@ func (r *reader) compile(f *File) {
 	}
 	var wrong *identity.ConfigError
 	if _, err := identity.NewResolver(config); errors.As(err, &wrong) {
-		m := r.mark(wrong.Field)
+		m := r.place(wrong.Field)
 		r.fail(&node{line: m.line, column: m.column}, "%s", wrong.Problem)
 	}
 }
@@ -104,17 +104,17 @@ func last(path string) string {
 	return path[strings.LastIndexByte(head, '.')+1:]
 }
 
-func (r *reader) mark(path string) mark { return placeOf(r.marks, path) }
+func (r *reader) place(path string) place { return placeOf(r.places, path) }
 
 // placeOf returns where a field stands, or what it would stand in.
-func placeOf(marks map[string]mark, path string) mark {
+func placeOf(places map[string]place, path string) place {
 	for {
-		if m, ok := marks[path]; ok {
+		if m, ok := places[path]; ok {
 			return m
 		}
 		i := strings.LastIndexAny(path, ".[")
 		if i < 0 {
-			return mark{1, 1}
+			return place{1, 1}
 		}
 		path = path[:i]
 	}
@@ -148,7 +148,7 @@ func (r *reader) fileTo(to *string) func(*node, string) {
 func (r *reader) companion(name, path string, most int64) []byte {
 	data, err := readFile(name, most)
 	if err != nil {
-		m := r.mark(path)
+		m := r.place(path)
 		r.fail(&node{line: m.line, column: m.column}, "%v", err)
 		return nil
 	}
@@ -163,7 +163,7 @@ func (r *reader) keyFile(to *APIKeys) {
 	if data == nil {
 		return
 	}
-	m := r.mark("api_keys.file")
+	m := r.place("api_keys.file")
 	at := &node{line: m.line, column: m.column}
 	keys, err := identity.ReadKeys(strings.NewReader(string(data)))
 	if err != nil {

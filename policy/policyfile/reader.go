@@ -16,14 +16,14 @@ import (
 // because nothing in the file may be ignored: a misspelt on_missing would
 // otherwise silently be the default.
 
-// mark is a place in the file.
-type mark struct{ line, column int }
+// place is where something stands in the file.
+type place struct{ line, column int }
 
 type reader struct {
 	file   string
 	folder string // companion files are relative to it
 	errs   Errors
-	marks  map[string]mark     // where each field stands, by path
+	places map[string]place    // where each field stands, by path
 	stated map[string]bool     // limits, by path, that say on_store_failure= themselves
 	shapes map[string][]string // object → its fields, for the test of the schema
 	budget int                 // nodes still to be read, aliases written out
@@ -46,8 +46,8 @@ func (r *reader) fail(n *node, format string, args ...any) {
 
 // enter notes where path stands. It returns nil when there is nothing to read.
 func (r *reader) enter(n *node, path string) *node {
-	if _, ok := r.marks[path]; !ok {
-		r.marks[path] = mark{n.line, n.column}
+	if _, ok := r.places[path]; !ok {
+		r.places[path] = place{n.line, n.column}
 	}
 	if r.budget--; r.budget < 0 {
 		if r.budget == -1 {
@@ -87,11 +87,11 @@ func (r *reader) object(n *node, path, what string, fields []field) bool {
 			r.fail(key, "field %q stands twice; the first is on line %d", key.text, first.line)
 		default:
 			seen[key.text] = key
-			r.marks[join(path, key.text)] = mark{key.line, key.column}
+			r.places[join(path, key.text)] = place{key.line, key.column}
 			fields[at].read(value, join(path, key.text))
 			// The value is the better place to point at.
 			if value.line > 0 && !isNull(value) {
-				r.marks[join(path, key.text)] = mark{value.line, value.column}
+				r.places[join(path, key.text)] = place{value.line, value.column}
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (r *reader) entries(n *node, path, what string, secret bool, read func(key 
 			r.fail(k, "%s stands twice in %s; the first is on line %d", name, what, first)
 		default:
 			seen[k.text] = k.line
-			r.marks[join(path, k.text)] = mark{k.line, k.column}
+			r.places[join(path, k.text)] = place{k.line, k.column}
 			read(k.text, k, v, join(path, k.text))
 		}
 	}

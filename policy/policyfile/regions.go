@@ -54,7 +54,7 @@ func (r *reader) regions(n *node, path string, f *File) {
 	case !given:
 		*to = Regions{}
 		return
-	case r.marks[join(path, "name")] == mark{}:
+	case r.places[join(path, "name")] == place{}:
 		r.fail(n, "regions needs name:, what this region is called")
 	case len(to.Peers) == 0:
 		r.fail(n, "regions needs peers:, the other regions and the URLs of their stores")
@@ -92,7 +92,7 @@ func (r *reader) scope(n *node, path string) policy.Scope {
 // regions.
 func (r *reader) checkRegions(f *File) {
 	at := func(field, format string, args ...any) {
-		m := r.mark(field)
+		m := r.place(field)
 		r.fail(&node{line: m.line, column: m.column}, format, args...)
 	}
 	if f.Regions.Name == "" {

@@ -89,7 +89,7 @@ func (r *reader) failure(rule *policy.Rule, word, path string) {
 			return l
 		}
 		if r.stated[join(path, field)] {
-			m := r.marks[join(path, field)]
+			m := r.places[join(path, field)]
 			r.fail(&node{line: m.line, column: m.column}, "on_store_failure is given by the rule and by this limit; leave one out")
 		}
 		return l.OnFailure(rule.OnFailure)

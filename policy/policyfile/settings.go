@@ -79,7 +79,7 @@ func (r *reader) store(n *node, path string, to *Store) {
 		}},
 		{"connections", r.integerTo(&to.Connections, 1, 1000)},
 	})
-	if _, ok := r.marks[join(path, "url")]; given && !ok {
+	if _, ok := r.places[join(path, "url")]; given && !ok {
 		r.fail(n, "store needs url:, such as redis://127.0.0.1:6379/0")
 	}
 }
@@ -209,7 +209,7 @@ func (r *reader) checkAnnounced(f *File) {
 			trusts, setting = f.ClientIP.TrustUnix, "trust_unix"
 		}
 		if door.is.ProxyProtocol && door.is.Address != "" && !trusts {
-			m := r.mark("listen." + door.name + ".proxy_protocol")
+			m := r.place("listen." + door.name + ".proxy_protocol")
 			r.fail(&node{line: m.line, column: m.column}, "proxy_protocol believes trusted peers and there are none; set client_ip.%s", setting)
 		}
 	}

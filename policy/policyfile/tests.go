@@ -134,7 +134,7 @@ func (r *reader) checkTests(f *File) {
 			rules = append(rules, rule.Name)
 		}
 		if !found {
-			m := r.mark(fmt.Sprintf("tests[%d].refused_by", i))
+			m := r.place(fmt.Sprintf("tests[%d].refused_by", i))
 			r.fail(&node{line: m.line, column: m.column}, "there is no rule %q%s", clip(t.RefusedBy), didYouMean(t.RefusedBy, rules))
 		}
 	}

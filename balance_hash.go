@@ -2,26 +2,26 @@ package weir
 
 import "math/bits"
 
-// mark identifies the balance that c falls on, the same in every process. It is
+// balanceHash identifies the balance that c falls on, the same in every process. It is
 // a hash against mistakes, made for speed: every debit writes one.
-func (c *Charge) mark() uint64 {
+func (c *Charge) balanceHash() uint64 {
 	l := &c.Limit
 	h := mix(uint64(l.period)<<16|uint64(l.kind)<<8|uint64(l.unit), 0x9E3779B97F4A7C15)
-	h = markString(h, c.Key)
+	h = hashString(h, c.Key)
 	if c.Space != "" {
-		h = markString(h, c.Space)
+		h = hashString(h, c.Space)
 	}
 	if l.name != "" {
-		h = markString(h, l.name) ^ 1 // a name is no space
+		h = hashString(h, l.name) ^ 1 // a name is no space
 	}
 	if l.zone != nil {
-		h = markString(h, l.zone.name)
+		h = hashString(h, l.zone.name)
 	}
 	return h
 }
 
-// markString takes in s, eight bytes at a time, and its length.
-func markString(h uint64, s string) uint64 {
+// hashString takes in s, eight bytes at a time, and its length.
+func hashString(h uint64, s string) uint64 {
 	h = mix(h^uint64(len(s)), 0xD6E8FEB86659FD93)
 	for ; len(s) >= 8; s = s[8:] {
 		h = mix(h^(uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|
