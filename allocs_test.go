@@ -27,6 +27,12 @@ func TestNoAllocations(t *testing.T) {
 		return b
 	}
 	three, five := bill(3), bill(5)
+	var batch []*Bill
+	for range 16 {
+		b := bill(1)
+		b.NoReceipts = true
+		batch = append(batch, b)
+	}
 	var fail error
 	note := func(err error) {
 		if err != nil {
@@ -43,6 +49,7 @@ func TestNoAllocations(t *testing.T) {
 		"Peek":                   func() { _, err := l.Peek(ctx, one.Charge("a")); note(err) },
 		"a kept bill of 3":       func() { note(l.Decide(ctx, three)) },
 		"a kept bill of 5":       func() { note(l.Decide(ctx, five)) },
+		"brief bills":            func() { note(l.Decide(ctx, batch...)) },
 		"two kept bills":         func() { note(l.Decide(ctx, three, five)) },
 	} {
 		decide() // grows what is kept

@@ -60,7 +60,8 @@ type Bill struct {
 	MaxWait time.Duration
 
 	// NoReceipts leaves out the receipts of what is debited, for who will refund
-	// nothing; Undo then gives nothing back.
+	// nothing; Undo then gives nothing back, and Balances may be empty: a bill of one
+	// usual charge costs a store in memory half of what it does else.
 	NoReceipts bool
 
 	// BlockFor is how long Verb Block refuses; 0 lifts a block.
@@ -74,6 +75,8 @@ type Bill struct {
 
 	balances []Balance // prepared for the store
 	entry    []int8    // charge → index in balances; -1 for unlimited
+	brief    bool      // readied by short and not by prepare
+	print    uint64    // of a brief bill's balance, written by memory
 }
 
 // Balance is one balance a bill touches, as the Limiter prepares it for a Store
@@ -107,7 +110,7 @@ func (b *Bill) Check() error { return b.prepare() }
 
 // prepare checks the bill and fills balances. It names what is wrong as a path.
 func (b *Bill) prepare() error {
-	b.Decision, b.Err, b.ID = Decision{}, nil, [16]byte{}
+	b.Decision, b.Err, b.ID, b.brief = Decision{}, nil, [16]byte{}, false
 	if b.Verb <= algo.Peek { // the other verbs are told by receipts what to do
 		for i := range b.Charges {
 			if r := &b.Charges[i].Receipt; r.ID != 0 { // of what the bill was used for before
@@ -148,6 +151,25 @@ func (bal *Balance) measure() {
 	if bal.Quota.Kind.Bucket() && !bal.Never {
 		bal.Debit = bal.Quota.Debit(bal.Cost)
 	}
+}
+
+// short readies a take of one usual charge that wants no receipt, for a store in
+// memory, and reports whether the bill is one. It needs no Balance, and nothing is
+// wrong with it.
+func (b *Bill) short() bool {
+	if !b.NoReceipts || b.Verb != algo.Take || len(b.Charges) != 1 || b.MaxWait != 0 || b.BlockFor != 0 {
+		return false
+	}
+	c := &b.Charges[0]
+	if c.Trial != 0 || c.Peek || !c.Limit.usual(c.Key, c.Cost) {
+		return false
+	}
+	if c.Receipt.ID != 0 {
+		c.Receipt = Receipt{}
+	}
+	b.Err, b.ID, b.brief = nil, [16]byte{}, true
+	b.Each, b.balances = resize(b.Each, 1), b.balances[:0]
+	return true
 }
 
 func resize[T any](s []T, n int) []T {

@@ -27,9 +27,10 @@ type Options struct {
 // Limiter decides bills. Have one per process; it is safe for concurrent use.
 type Limiter struct {
 	store     Store
-	memory    *Memory // store, if it is one and nobody observes: the usual charge then needs no bill
+	memory    *Memory // store, if it is one: the usual charge then needs little of a bill, or none if nobody observes
 	fallback  fallback
 	observer  Observer
+	batches   batchObserver // observer, if it is one
 	maxBill   int
 	closed    atomic.Bool
 	bills     sync.Pool
@@ -45,9 +46,8 @@ func New(o Options) (*Limiter, error) {
 	if l.store == nil {
 		l.store = NewMemory(MemoryOptions{})
 	}
-	if m, ok := l.store.(*Memory); ok && o.Observer == nil {
-		l.memory = m
-	}
+	l.memory, _ = l.store.(*Memory)
+	l.batches, _ = o.Observer.(batchObserver)
 	caps := l.store.Caps()
 	l.maxBill = algo.MaxCharges
 	if caps.MaxCharges > 0 {
@@ -90,7 +90,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64, limits ...Lim
 
 // direct reports whether the usual charge may go to memory without a bill.
 func (l *Limiter) direct(ctx context.Context) bool {
-	return l.memory != nil && !l.closed.Load() && ctx.Err() == nil
+	return l.memory != nil && l.observer == nil && !l.closed.Load() && ctx.Err() == nil
 }
 
 // Take decides the charges together: all are debited or none. The receipts are
@@ -137,6 +137,7 @@ func (l *Limiter) Decide(ctx context.Context, bills ...*Bill) error {
 	return err
 }
 
+// decide is Decide with a list that is l's to change.
 func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 	if l.closed.Load() {
 		return ErrClosed
@@ -145,6 +146,9 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 		return err
 	}
 	for _, b := range bills {
+		if l.memory != nil && b.short() {
+			continue
+		}
 		if err := b.prepare(); err != nil {
 			return err
 		}
@@ -162,6 +166,7 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 		took = time.Since(l.base) - began
 	}
 	var dead error
+	told := bills[:0]
 	for _, b := range bills {
 		if b.Err != nil && ctx.Err() != nil && canceled(b.Err) {
 			dead = ctx.Err() // nobody waits for an answer: no limit states one for this
@@ -173,7 +178,14 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 		if !b.Allowed && b.Verb == algo.Take {
 			b.GiveID()
 		}
-		if l.observer != nil {
+		told = append(told, b)
+	}
+	switch {
+	case l.observer == nil:
+	case l.batches != nil && len(told) > 1:
+		l.batches.ObserveAll(ctx, told, took)
+	default:
+		for _, b := range told {
 			l.observer.Observe(ctx, Event{Bill: b, Elapsed: took})
 		}
 	}

@@ -134,11 +134,20 @@ func (m *Memory) Stats() MemoryStats {
 // read once for all bills: a reading costs as much as half a decision.
 func (m *Memory) Apply(_ context.Context, bills []*Bill) {
 	now := m.now()
+	m.fetch(bills)
 	for _, b := range bills {
 		switch {
 		case b.Verb > algo.Peek:
 			m.command(b)
 			continue
+		case b.brief:
+			if m.takeBrief(b, now) {
+				continue
+			}
+			if b.Err = b.prepare(); b.Err != nil { // cannot be: short looked
+				continue
+			}
+			m.applyOne(b, &b.balances[0], now)
 		case len(b.balances) == 1 && b.balances[0].Trial == 0:
 			m.applyOne(b, &b.balances[0], now)
 		case len(b.balances) > 0:

@@ -23,7 +23,8 @@ func (s *shard) rebuild(now int64) {
 		bar = s.bar(now, live)
 	}
 	old := s.slots
-	s.slots, s.used = make([]slot, size), 0
+	slots := make([]slot, size)
+	s.slots, s.used = slots, 0
 	mask := uint64(size - 1)
 	for i := range old {
 		e := &old[i]
@@ -44,6 +45,7 @@ func (s *shard) rebuild(now int64) {
 		s.slots[j] = *e
 		s.used++
 	}
+	s.ahead.Store(&slots)
 	s.sweepLedgers(now)
 }
 

@@ -21,7 +21,7 @@ const (
 	leastBlocks = 8  // that a full shard keeps all the same
 )
 
-// shard is one lock's worth of balances. All fields are under mu. What every
+// shard is one lock's worth of balances. All fields but ahead are under mu. What every
 // decision reads stands in the first cache line, and no line is two shards'.
 type shard struct {
 	mu     sync.Mutex
@@ -29,7 +29,11 @@ type shard struct {
 	used   int              // slots that are not empty
 	blocks map[uint64]int64 // blocked until, by print
 
-	most int   // largest len(slots)
+	// ahead is slots for fetch, which does not hold mu: it reads prints, and so
+	// they are written atomically once a table is in use.
+	ahead atomic.Pointer[[]slot]
+	most  int // largest len(slots)
+
 	room int64 // bytes for all that is kept here
 
 	logs     map[uint64]*algo.Log // by print
@@ -41,7 +45,6 @@ type shard struct {
 	swept       int64 // when ledgers were last looked through
 
 	evicted *atomic.Int64
-	_       [8]byte
 }
 
 func (s *shard) init(room int64, evicted *atomic.Int64) {
@@ -173,12 +176,13 @@ func (s *shard) insert(print uint64, now int64) int {
 		e := &s.slots[i]
 		if e.print == 0 {
 			s.used++
-			e.print = print
+			atomic.StoreUint64(&e.print, print)
 			return int(i)
 		}
 		if e.w.idleAt() < now {
 			s.abandon(e)
-			e.print, e.w = print, words{}
+			atomic.StoreUint64(&e.print, print)
+			e.w = words{}
 			return int(i)
 		}
 	}

@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir/algo"
@@ -14,19 +15,60 @@ import (
 // The clock is read first: the processor hashes and divides while it waits for
 // the reading.
 func (m *Memory) takeUsual(d *Decision, key string, cost int64, l *Limit) bool {
-	n, period, capacity := l.n, l.period, l.capacity()
-	if key == "" || cost <= 0 || !l.sound || l.unlimited || l.kind != algo.TokenBucket || n == 0 || cost > capacity {
+	if !l.usual(key, cost) {
 		return false
 	}
-	var now int64
-	if m.instead == nil {
-		now = m.wall()
-	} else {
-		now = m.instead()
-	}
-	print := m.print(key, "", l)
-	us, part := algo.Regained(cost, n, period)
+	now := m.now()
+	return m.takeAt(d, now, m.print(key, "", l), cost, l)
+}
 
+// fetch has the balances of brief bills brought near, and notes where they are.
+//
+// A balance that is not in a cache costs more than all else in its decision: the
+// shard must come from memory first, then the slot, and behind the lock nothing
+// is read ahead. Here nothing waits for anything, so that those of a batch come
+// at the same time. What is read is not used: it may be old by the time of the
+// decision, which then finds out.
+func (m *Memory) fetch(bills []*Bill) {
+	for _, b := range bills {
+		if b.brief {
+			b.print = m.printOf(&b.Charges[0])
+			m.shard(b.print).ahead.Load()
+		}
+	}
+	if len(bills) == 1 {
+		return
+	}
+	for _, b := range bills {
+		if !b.brief {
+			continue
+		}
+		if slots := m.shard(b.print).ahead.Load(); slots != nil {
+			atomic.LoadUint64(&(*slots)[b.print&uint64(len(*slots)-1)].print)
+		}
+	}
+}
+
+// takeBrief is takeUsual for a bill that short readied.
+func (m *Memory) takeBrief(b *Bill, now int64) bool {
+	c, d := &b.Charges[0], &b.Each[0]
+	if !m.takeAt(d, now, b.print, c.Cost, &c.Limit) {
+		return false
+	}
+	b.Decision = *d
+	return true
+}
+
+// usual reports whether cost on key may be decided without a bill, if its balance
+// is the usual one too.
+func (l *Limit) usual(key string, cost int64) bool {
+	return key != "" && cost > 0 && l.sound && !l.unlimited && l.kind == algo.TokenBucket && l.n != 0 && cost <= l.capacity()
+}
+
+// takeAt takes a usual cost at now from the balance of print.
+func (m *Memory) takeAt(d *Decision, now int64, print uint64, cost int64, l *Limit) bool {
+	n, period, capacity := l.n, l.period, l.capacity()
+	us, part := algo.Regained(cost, n, period)
 	s := m.shard(print)
 	if !s.mu.TryLock() {
 		s.lock()

@@ -34,9 +34,19 @@ type Caps struct {
 func (c Caps) Can(v algo.Verb) bool { return slices.Contains(c.Verbs, v) }
 
 // Observer is told of every decided bill, on the caller's goroutine. It must not
-// block, and keeps nothing of the event after it returns.
+// block, and keeps nothing of the event after it returns. One that has the method
+//
+//	ObserveAll(ctx context.Context, bills []*Bill, elapsed time.Duration)
+//
+// as well hears so of all bills of one Decide in one call, if there are several:
+// elapsed is what that took.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
+}
+
+// batchObserver is what an Observer may be besides.
+type batchObserver interface {
+	ObserveAll(ctx context.Context, bills []*Bill, elapsed time.Duration)
 }
 
 // Event is one decided bill.

@@ -5,7 +5,18 @@
 // somewhere is copied into a bounded buffer, and what does not fit is counted.
 package observe
 
-import "github.com/weirhq/weir"
+import (
+	"context"
+	"time"
+
+	"github.com/weirhq/weir"
+)
+
+// Batch is what an observer may be besides: one that hears of all bills of a call
+// at once, and of elapsed, which it took for all of them.
+type Batch interface {
+	ObserveAll(ctx context.Context, bills []*weir.Bill, elapsed time.Duration)
+}
 
 // Note is what a door leaves in Bill.Note: of which door and rules a bill is.
 // gate.Verdict is one.

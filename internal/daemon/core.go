@@ -18,6 +18,7 @@ import (
 	"github.com/weirhq/weir/internal/door/check"
 	"github.com/weirhq/weir/internal/door/rls"
 	"github.com/weirhq/weir/layer"
+	"github.com/weirhq/weir/observe"
 	"github.com/weirhq/weir/redisstore"
 	"github.com/weirhq/weir/regions"
 )
@@ -68,6 +69,19 @@ func (o observers) Observe(ctx context.Context, e weir.Event) {
 	}
 }
 
+// ObserveAll implements observe.Batch.
+func (o observers) ObserveAll(ctx context.Context, bills []*weir.Bill, elapsed time.Duration) {
+	for _, one := range o {
+		if all, ok := one.(observe.Batch); ok {
+			all.ObserveAll(ctx, bills, elapsed)
+			continue
+		}
+		for _, b := range bills {
+			one.Observe(ctx, weir.Event{Bill: b, Elapsed: elapsed})
+		}
+	}
+}
+
 // openCore opens the store and puts r in force.
 func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logger) (*Core, error) {
 	s.Notify = func(h redisstore.Health) { tellHealth(log, h) }
@@ -88,7 +102,7 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	if err != nil {
 		return nil, errors.Join(err, closeRegions(service), store.Close())
 	}
-	options := weir.Options{Store: layers}
+	options := weir.Options{Store: layers.Store}
 	if len(watchers) > 0 {
 		options.Observer = observers(watchers)
 	}

@@ -87,9 +87,10 @@ func classicOf(key int) int {
 	return min(max(octave-classicLow, 0), classic)
 }
 
-func (l *latency) observe(d time.Duration) {
-	l.counts[keyOf(d)].Add(1)
-	l.nanos.Add(int64(d))
+// observe counts n observations of d.
+func (l *latency) observe(d time.Duration, n uint64) {
+	l.counts[keyOf(d)].Add(n)
+	l.nanos.Add(int64(d) * int64(n))
 }
 
 // exemplify keeps the trace of an observation as the example of its bucket.

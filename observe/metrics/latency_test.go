@@ -18,7 +18,7 @@ func TestLatencyCountsAsTheLibrary(t *testing.T) {
 		Name: "x", Buckets: classicBounds(), NativeHistogramBucketFactor: 1.1,
 	})
 	see := func(d time.Duration) {
-		ours.observe(d)
+		ours.observe(d, 1)
 		theirs.Observe(d.Seconds())
 	}
 	for i := range 60 { // powers of two of a second, where buckets end, and beside them
@@ -82,7 +82,7 @@ func native(h *dto.Histogram) map[int32]int64 {
 func TestLatencyBeyondItsEnds(t *testing.T) {
 	l := newLatency(duration)
 	for _, d := range []time.Duration{0, 1, time.Hour} {
-		l.observe(d)
+		l.observe(d, 1)
 	}
 	l.exemplify(time.Hour, "4bf92f3577b34da6a3ce929d0e0e4736")
 	var m dto.Metric

@@ -113,9 +113,18 @@ func (m *Metrics) Observe(ctx context.Context, e weir.Event) {
 		return
 	}
 	note := observe.NoteOf(&e)
-	r := m.rule(observe.Rule(note, b))
-	m.series(r, outcome(&b.Decision), source(b.Source), door(note.DoorName())).Inc()
-	m.observeDuration(ctx, e.Elapsed)
+	m.seriesOf(b, observe.Rule(note, b), note.DoorName()).Inc()
+	m.observeDuration(ctx, e.Elapsed, 1)
+	m.countRest(note, b)
+}
+
+// seriesOf returns the series that a decided bill goes into.
+func (m *Metrics) seriesOf(b *weir.Bill, ruleName, doorName string) *series {
+	return m.series(m.rule(ruleName), outcome(&b.Decision), source(b.Source), door(doorName))
+}
+
+// countRest counts what few bills have.
+func (m *Metrics) countRest(note observe.Note, b *weir.Bill) {
 	if b.Reason == weir.FailedOpen {
 		m.opened.Store(time.Now().UnixNano())
 	}
@@ -127,13 +136,46 @@ func (m *Metrics) Observe(ctx context.Context, e weir.Event) {
 	}
 }
 
-func (m *Metrics) observeDuration(ctx context.Context, d time.Duration) {
+// ObserveAll implements observe.Batch. Bills that go into the same series one
+// after another, as those of a batch mostly do, are added as one number.
+func (m *Metrics) ObserveAll(ctx context.Context, bills []*weir.Bill, elapsed time.Duration) {
+	var last *series
+	var of struct {
+		rule, source, door string
+		outcome            int
+	}
+	same, takes := 0, 0
+	for _, b := range bills {
+		if b.Verb != algo.Take {
+			continue
+		}
+		takes++
+		note := observe.NoteOf(&weir.Event{Bill: b})
+		rule, outcome, door := observe.Rule(note, b), outcome(&b.Decision), note.DoorName()
+		if last == nil || of.outcome != outcome || of.rule != rule || of.source != b.Source || of.door != door {
+			if last != nil {
+				last.Add(float64(same))
+			}
+			of.rule, of.source, of.door, of.outcome = rule, b.Source, door, outcome
+			last, same = m.seriesOf(b, rule, door), 0
+		}
+		same++
+		m.countRest(note, b)
+	}
+	if last != nil {
+		last.Add(float64(same))
+		m.observeDuration(ctx, elapsed, uint64(takes))
+	}
+}
+
+// observeDuration counts n decisions that took d.
+func (m *Metrics) observeDuration(ctx context.Context, d time.Duration, n uint64) {
 	if m.trace != nil {
 		if id := m.trace(ctx); id != "" {
 			m.duration.exemplify(d, id)
 		}
 	}
-	m.duration.observe(d)
+	m.duration.observe(d, n)
 }
 
 func (m *Metrics) countError(err error) {

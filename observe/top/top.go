@@ -52,13 +52,36 @@ func New(o Options) *Top {
 // Observe implements weir.Observer. Every charge that decides is a request of its
 // key.
 func (t *Top) Observe(_ context.Context, e weir.Event) {
-	b := e.Bill
-	if b.Verb != algo.Take {
-		return
-	}
-	note := observe.NoteOf(&e)
 	w := t.window.Load()
+	if t.count(w, e.Bill) {
+		t.turn(w)
+	}
+}
+
+// ObserveAll implements observe.Batch. What a batch will count is read first:
+// reads wait for memory together, additions each by itself.
+func (t *Top) ObserveAll(_ context.Context, bills []*weir.Bill, _ time.Duration) {
+	w := t.window.Load()
+	for _, b := range bills {
+		if b.Verb == algo.Take && len(b.Each) == 1 {
+			w.asked.estimate(t.hash(&b.Charges[0]))
+		}
+	}
 	look := false
+	for _, b := range bills {
+		look = t.count(w, b) || look
+	}
+	if look {
+		t.turn(w)
+	}
+}
+
+// count counts a bill in w and reports whether it is time to look at the clock.
+func (t *Top) count(w *window, b *weir.Bill) (look bool) {
+	if b.Verb != algo.Take {
+		return false
+	}
+	note := observe.NoteOf(&weir.Event{Bill: b})
 	for i := range b.Each {
 		c := &b.Charges[i]
 		if c.Trial != 0 {
@@ -68,18 +91,22 @@ func (t *Top) Observe(_ context.Context, e weir.Event) {
 		if rule == "" {
 			rule = observe.Adhoc
 		}
-		h := maphash.String(t.seed, c.Key)
-		if c.Space != "" {
-			h ^= maphash.String(t.seed, c.Space) * 0x9E3779B97F4A7C15
-		}
-		look = w.asked.count(h|1, rule, c.Key) || look
+		h := t.hash(c)
+		look = w.asked.count(h, rule, c.Key) || look
 		if !b.Each[i].Allowed {
-			w.refused.count(h|1, rule, c.Key)
+			w.refused.count(h, rule, c.Key)
 		}
 	}
-	if look {
-		t.turn(w)
+	return look
+}
+
+// hash names a key; it is never 0.
+func (t *Top) hash(c *weir.Charge) uint64 {
+	h := maphash.String(t.seed, c.Key)
+	if c.Space != "" {
+		h ^= maphash.String(t.seed, c.Space) * 0x9E3779B97F4A7C15
 	}
+	return h | 1
 }
 
 // turn begins a new window if w's time is up.

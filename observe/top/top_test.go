@@ -3,6 +3,7 @@ package top
 import (
 	"context"
 	"math/rand/v2"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
@@ -92,5 +93,22 @@ func TestWhatIsLongPastIsForgotten(t *testing.T) {
 	now = now.Add(time.Hour)
 	if got := hottest(); got != "" {
 		t.Errorf("an hour later: %q", got)
+	}
+}
+
+// TestABatchCountsAsItsBills, refusals apart.
+func TestABatchCountsAsItsBills(t *testing.T) {
+	batch, single := New(Options{}), New(Options{})
+	var bills []*weir.Bill
+	for i := range 200 {
+		b := &weir.Bill{}
+		ask(single, b, "key "+strconv.Itoa(i%3), i%5 > 0)
+		bills = append(bills, b)
+	}
+	batch.ObserveAll(context.Background(), bills, time.Millisecond)
+	got, want := batch.Report(5), single.Report(5)
+	got.Since = want.Since
+	if !reflect.DeepEqual(got, want) || want.Asked != 200 || want.Refused != 40 {
+		t.Errorf("as a batch %+v, one by one %+v", got, want)
 	}
 }

@@ -98,7 +98,7 @@ var noted = new(note)
 // as it is until the batch is decided; nothing keeps it for longer.
 func (b *batch) ask(f form, proto int, key []byte, limit *weir.Limit, cost int64, space string) {
 	if b.used == len(b.bills) {
-		b.bills = append(b.bills, weir.Bill{Charges: make([]weir.Charge, 1), Note: noted})
+		b.bills = append(b.bills, weir.Bill{Charges: make([]weir.Charge, 1), NoReceipts: true, Note: noted})
 	}
 	c := &b.bills[b.used].Charges[0]
 	c.Key = unsafe.String(unsafe.SliceData(key), len(key))
