@@ -74,15 +74,13 @@ const (
 	flagBlocked = 32
 )
 
-// logWeight is what a charge of a sliding log weighs against one of another
-// kind: its state is up to 70 kB to read.
-const logWeight = 25
-
-func weightOf(k algo.Kind) int {
-	if k == algo.SlidingLog {
-		return logWeight
+// weightOf returns what a charge weighs in a flight. A log is read and written
+// whole: at 100 entries it weighs as much as two others, at the most (40 kB) as 21.
+func weightOf(k algo.Kind, n int64) int {
+	if k != algo.SlidingLog {
+		return 1
 	}
-	return 1
+	return 2 + int(min(n, algo.MaxLog)/256)
 }
 
 // add encodes a bill, or those of its balances that pick names, into the request
@@ -118,7 +116,7 @@ func (r *request) add(verb algo.Verb, bill *weir.Bill, pick []int, keys *keyer, 
 		}
 		r.quota(&p, bal, clock)
 		r.outcomes = append(r.outcomes, outcome{kind: bal.Quota.Kind})
-		weight += weightOf(bal.Quota.Kind)
+		weight += weightOf(bal.Quota.Kind, bal.Quota.N)
 	}
 	p.to = len(r.body)
 	r.parts = append(r.parts, p)

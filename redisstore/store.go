@@ -321,7 +321,7 @@ func (s *Store) together(bills []*weir.Bill) int {
 			most = s.line(group).paced.weighs()
 		}
 		for i := range b.Charges {
-			weight += weightOf(b.Charges[i].Limit.Kind())
+			weight += weightOf(b.Charges[i].Limit.Kind(), b.Charges[i].Limit.Units())
 		}
 		if n > 0 && (alone || group != first || weight > most) {
 			return n

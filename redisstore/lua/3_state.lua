@@ -68,7 +68,12 @@ end
 local function state(i)
   local s = states[i]
   if s then return s end
-  s = {stamp = 0}
+  -- With room for all fields of a log at once: to grow field by field costs more
+  -- than to read the log.
+  s = {
+    stamp = 0, need = false, dirty = false, base = false, log = false, entries = false,
+    newest = false, total = false, kept = false, dead = false, till = false,
+  }
   states[i] = s
   local v = values[i]
   if v then

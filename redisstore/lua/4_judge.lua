@@ -120,6 +120,7 @@ local function judge_log(v, s, q)
     v.at = s.newest
   end
   local first = first_after(s, v.at + shift - q.period)
+  s.dead, s.till = first - 1, v.at + shift - q.period
   local gone = before(s, first)
   v.used = s.total - gone
   if v.used == 0 then v.stepped = false end
@@ -150,11 +151,12 @@ local function charge_log(i, v, s, q)
     step_log(s)
   end
   if not s.kept then s.kept = s.entries end
-  local dead = s.entries > 0 and first_after(s, v.at - q.period) - 1 or 0
+  -- Entries are only appended since judge looked, so what was dead then is so now.
+  local dead = s.till == v.at - q.period and s.dead or s.entries > 0 and first_after(s, v.at - q.period) - 1 or 0
   if 2 * dead >= s.entries and dead > 0 then
     s.base = before(s, dead + 1)
     s.log = sub(s.log, 1, LOG_HEAD) .. sub(s.log, offset(dead + 1))
-    s.entries, s.rewrite = s.entries - dead, true
+    s.entries, s.dead, s.rewrite = s.entries - dead, 0, true
   end
   s.total = s.total + q.cost
   local added = pack('>I7I7', v.at, s.total)
