@@ -135,7 +135,7 @@ func (s *Store) encodeQuota(c *weir.Charge, q algo.Quota, units int64) string {
 	}
 	var enc request
 	var p part
-	enc.quota(&p, &bal, s.line(s.keys.group(c)).expected())
+	enc.quota(&p, &bal, s.line(s.keys.group(c)).expected)
 	return string(append(appendArray(nil, p.ints), enc.body...))
 }
 

@@ -84,10 +84,10 @@ func weightOf(k algo.Kind, n int64) int {
 }
 
 // add encodes a bill, or those of its balances that pick names, into the request
-// and returns its weight. clock is the time the store is expected to have, for
-// calendar periods. With pick, trials are judged as if enforced: who picks says
+// and returns its weight. clock tells the time that the store is expected to have,
+// which calendar periods alone want to know. With pick, trials are judged as if enforced: who picks says
 // when.
-func (r *request) add(verb algo.Verb, bill *weir.Bill, pick []int, keys *keyer, clock int64) (weight int) {
+func (r *request) add(verb algo.Verb, bill *weir.Bill, pick []int, keys *keyer, clock func() int64) (weight int) {
 	balances := bill.Balances()
 	n := len(balances)
 	if pick != nil {
@@ -138,7 +138,7 @@ func (r *request) int(p *part, n int64) {
 }
 
 // quota encodes what a balance is asked, as lua/5_take.lua reads it.
-func (r *request) quota(p *part, bal *weir.Balance, clock int64) {
+func (r *request) quota(p *part, bal *weir.Balance, clock func() int64) {
 	q, d, cost := &bal.Quota, &bal.Debit, bal.Cost
 	if bal.Never {
 		cost = -1
@@ -160,7 +160,7 @@ func (r *request) quota(p *part, bal *weir.Balance, clock int64) {
 	case q.Kind == algo.FixedWindow:
 		// The period before, this one and the two after: the store's clock may
 		// be off from what is expected, and a stored period up to 10 s ahead.
-		start, end := q.Calendar.Around(clock)
+		start, end := q.Calendar.Around(clock())
 		before, _ := q.Calendar.Around(start - 1)
 		_, next := q.Calendar.Around(end)
 		_, last := q.Calendar.Around(next)

@@ -128,7 +128,7 @@ func (s *Store) some(ctx context.Context, verb algo.Verb, b *weir.Bill, part spr
 func (s *Store) askPart(ctx context.Context, verb algo.Verb, b *weir.Bill, part spread) *weir.StoreError {
 	l := s.line(part.group)
 	r := new(request)
-	weight := r.add(verb, b, part.pick, &s.keys, l.expected())
+	weight := r.add(verb, b, part.pick, &s.keys, l.expected)
 	if se := l.ask(ctx, r, weight); se != nil {
 		return se
 	}

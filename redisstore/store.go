@@ -347,7 +347,7 @@ func (s *Store) send(ctx context.Context, group uint16, bills []*weir.Bill, retr
 	var apart []*weir.Bill
 	weight := 0
 	for _, b := range bills {
-		weight += r.add(b.Verb, b, nil, &s.keys, l.expected())
+		weight += r.add(b.Verb, b, nil, &s.keys, l.expected)
 	}
 	if se := l.ask(ctx, r, weight); se != nil {
 		s.fail(se, bills...)

@@ -125,7 +125,7 @@ func (w *way) fly(t *testing.T, bills []*weir.Bill, now int64) (all []outcome) {
 		if err := fresh.Check(); err != nil {
 			t.Fatal(err)
 		}
-		r.add(fresh.Verb, fresh, nil, keys, now)
+		r.add(fresh.Verb, fresh, nil, keys, func() int64 { return now })
 		requests = append(requests, r)
 	}
 	f := newFlight()
