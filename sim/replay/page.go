@@ -59,7 +59,7 @@ func (r *Report) WriteHTML(w io.Writer, policy string) error {
 	}
 	p := page{
 		Policy: policy, Requests: r.Requests, SkippedLines: r.SkippedLines, Allowed: r.Allowed, Denied: r.Denied,
-		Share: percent(r.Denied, r.Requests), Worst: r.Worst.text(), Chart: r.series.chart(),
+		Share: percent(r.Denied, r.Requests), Worst: r.Worst.text(), Chart: r.series.chart(&r.series),
 	}
 	if r.From != nil {
 		p.From, p.To = moment(*r.From), moment(*r.To)
@@ -77,7 +77,7 @@ func (r *Report) WriteHTML(w io.Writer, policy string) error {
 			Rule: rule.Rule, Limit: rule.Limit, Decides: rule.Decides,
 			Matched: rule.Matched, Denied: rule.Denied, Callers: rule.Callers, CallersDenied: rule.CallersDenied,
 			Share: percent(rule.Denied, rule.Matched), Headroom: headroom, First: moment(rule.First), Last: moment(rule.Last),
-			Worst: rule.Worst.text(), Chart: rule.series.chart(), Top: rule.Top, More: rule.CallersDenied - int64(len(rule.Top)),
+			Worst: rule.Worst.text(), Chart: rule.series.chart(&r.series), Top: rule.Top, More: rule.CallersDenied - int64(len(rule.Top)),
 		})
 	}
 	return t.Execute(w, p)
@@ -94,15 +94,32 @@ func percent(n, all int64) string {
 	return strconv.FormatFloat(100*float64(n)/float64(all), 'f', 2, 64) + " %"
 }
 
-func (s *series) chart() chart {
+// span spells the width of a bucket.
+func span(us int64) string {
+	n, unit := us/1e6, "s"
+	for _, u := range []struct {
+		n    int64
+		name string
+	}{{60, "min"}, {60, "h"}, {24, "d"}} {
+		if n%u.n != 0 {
+			break
+		}
+		n, unit = n/u.n, u.name
+	}
+	return fmt.Sprintf("%d %s", n, unit)
+}
+
+// chart draws s over the time of the whole replay, which is that of frame.
+func (s *series) chart(frame *series) chart {
 	c := chart{Width: chartWidth, Height: chartHeight, Floor: chartFloor, Foot: chartHeight - 6}
 	if len(s.buckets) == 0 {
 		return c
 	}
+	s = s.within(frame)
 	for _, b := range s.buckets {
 		c.Most = max(c.Most, b.allowed+b.denied)
 	}
-	c.Per = time.Duration(s.width * 1000).String()
+	c.Per = span(s.width)
 	c.Start, c.End = moment(instant(s.start)), moment(instant(s.start+s.width*int64(len(s.buckets))))
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 	width := float64(chartWidth-chartLeft) / float64(len(s.buckets))
