@@ -32,14 +32,14 @@ type Body struct {
 
 // newBody returns a Body at the first value of text, or why text is not
 // exactly one JSON value.
-func newBody(text []byte) (*Body, error) {
+func newBody(text []byte) (Body, error) {
 	if !utf8.Valid(text) {
-		return nil, &weir.InputError{Problem: "the body is not valid UTF-8"}
+		return Body{}, &weir.InputError{Problem: "the body is not valid UTF-8"}
 	}
 	if !json.Valid(text) {
-		return nil, &weir.InputError{Problem: "the body is not one JSON value" + syntaxFault(text)}
+		return Body{}, &weir.InputError{Problem: "the body is not one JSON value" + syntaxFault(text)}
 	}
-	b := &Body{text: text}
+	b := Body{text: text}
 	b.space()
 	return b, nil
 }
@@ -101,9 +101,9 @@ func (b *Body) next() {
 // most once. read is called with the index of the name, at its value.
 func (b *Body) Object(names []string, read func(field int) error) error {
 	var seen uint64
-	return b.members(func(name string) error {
+	return b.members(func(name []byte) error {
 		for i, known := range names {
-			if name != known {
+			if string(name) != known {
 				continue
 			}
 			if seen&(1<<i) != 0 {
@@ -119,7 +119,8 @@ func (b *Body) Object(names []string, read func(field int) error) error {
 // Dictionary reads an object of any names, each at most once.
 func (b *Body) Dictionary(read func(name string) error) error {
 	seen := make(map[string]bool)
-	return b.members(func(name string) error {
+	return b.members(func(text []byte) error {
+		name := string(text)
 		if seen[name] {
 			return Wrong("is given twice")
 		}
@@ -128,7 +129,7 @@ func (b *Body) Dictionary(read func(name string) error) error {
 	})
 }
 
-func (b *Body) members(read func(name string) error) error {
+func (b *Body) members(read func(name []byte) error) error {
 	if b.peek() != '{' {
 		return Wrong("must be an object")
 	}
@@ -139,7 +140,7 @@ func (b *Body) members(read func(name string) error) error {
 		}
 		b.next() // the colon
 		if err := read(name); err != nil {
-			return Within(pathName(name), err)
+			return Within(pathName(string(name)), err)
 		}
 		if b.peek() == ',' {
 			b.next()
@@ -190,22 +191,23 @@ func (b *Body) Text() (string, error) {
 	if b.peek() != '"' {
 		return "", Wrong("must be a string")
 	}
-	return b.word()
+	word, err := b.word()
+	return string(word), err
 }
 
-// word reads the string that is known to stand here.
-func (b *Body) word() (string, error) {
+// word reads the string that is known to stand here. It may be part of the body.
+func (b *Body) word() ([]byte, error) {
 	raw := b.skip()
 	inner := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner), nil
+		return inner, nil
 	}
 	if loneSurrogate(inner) {
-		return "", Wrong("holds half of a surrogate pair, which is no character")
+		return nil, Wrong("holds half of a surrogate pair, which is no character")
 	}
 	var s string
 	err := json.Unmarshal(raw, &s)
-	return s, err
+	return []byte(s), err
 }
 
 // loneSurrogate reports whether the inside of a JSON string escapes half of a

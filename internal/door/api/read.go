@@ -12,7 +12,13 @@ import (
 // maxBody bounds a body. Its name in words is in Read.
 const maxBody = 1 << 20
 
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// taken is a body and its text; they are used again.
+type taken struct {
+	text bytes.Buffer
+	body Body
+}
+
+var bodies = sync.Pool{New: func() any { return new(taken) }}
 
 // Read calls parse with the request's body, and answers the request if the body
 // or what parse makes of it is bad. What parse keeps, it has copied.
@@ -22,10 +28,10 @@ func Read(w http.ResponseWriter, r *http.Request, parse func(*Body) error) bool 
 		Refuse(w, Problem{Status: http.StatusUnsupportedMediaType, Detail: "the Content-Type must be application/json, without a Content-Encoding"})
 		return false
 	}
-	buffer := buffers.Get().(*bytes.Buffer)
-	buffer.Reset()
-	defer buffers.Put(buffer)
-	if _, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+	t := bodies.Get().(*taken)
+	t.text.Reset()
+	defer bodies.Put(t)
+	if _, err := t.text.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
 			Refuse(w, Problem{Status: http.StatusRequestEntityTooLarge, Detail: "a body holds at most 1 MiB"})
@@ -34,9 +40,9 @@ func Read(w http.ResponseWriter, r *http.Request, parse func(*Body) error) bool 
 		}
 		return false
 	}
-	body, err := newBody(buffer.Bytes())
-	if err == nil {
-		err = parse(body)
+	var err error
+	if t.body, err = newBody(t.text.Bytes()); err == nil {
+		err = parse(&t.body)
 	}
 	if err != nil {
 		Fail(w, err)

@@ -16,10 +16,22 @@ func Write(w http.ResponseWriter, status int, v any) {
 		Refuse(w, Problem{Status: http.StatusInternalServerError, Detail: "the answer could not be written"})
 		return
 	}
-	body = append(body, '\n')
+	WriteText(w, status, append(body, '\n'))
+}
+
+// jsonType is never changed.
+var jsonType = []string{"application/json"}
+
+// counts is how long a body may be for net/http to count it by itself.
+const counts = 2048
+
+// WriteText answers with a body that is JSON already.
+func WriteText(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h["Content-Type"] = jsonType
+	if len(body) > counts {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }

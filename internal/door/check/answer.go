@@ -30,9 +30,12 @@ type Outcome struct {
 	Token        string `json:"receipt,omitempty"` // of one charge
 }
 
-// AnswerTo returns the answer to a decided bill.
-func AnswerTo(b *weir.Bill) Answer {
-	a := Answer{Outcome: outcome(&b.Decision), Binding: int(b.Binding), ID: b.IDText(), Charges: make([]Outcome, len(b.Charges))}
+// AnswerTo returns the answer to a decided bill, which it points into.
+func AnswerTo(b *weir.Bill) Answer { return answerTo(b, nil) }
+
+// answerTo is AnswerTo with room for charges.
+func answerTo(b *weir.Bill, room []Outcome) Answer {
+	a := Answer{Outcome: outcome(&b.Decision), Binding: int(b.Binding), ID: b.IDText(), Charges: append(room[:0], make([]Outcome, len(b.Charges))...)}
 	for i := range a.Charges { // a refusal without a bill has charges and no Each
 		if i < len(b.Each) {
 			a.Charges[i] = outcome(&b.Each[i])
@@ -48,8 +51,7 @@ func outcome(d *weir.Decision) Outcome {
 		RetryAfterMS: headers.Milliseconds(d.RetryAfter), ResetAfterMS: headers.Milliseconds(d.ResetAfter), DelayMS: headers.Milliseconds(d.Delay),
 	}
 	if d.Limit != weir.Unbounded {
-		limit, remaining := d.Limit, d.Remaining
-		o.Limit, o.Remaining = &limit, &remaining
+		o.Limit, o.Remaining = &d.Limit, &d.Remaining
 	}
 	return o
 }

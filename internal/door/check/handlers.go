@@ -17,15 +17,17 @@ func (d *door) take(w http.ResponseWriter, r *http.Request) { d.decide(w, r, alg
 func (d *door) peek(w http.ResponseWriter, r *http.Request) { d.decide(w, r, algo.Peek) }
 
 func (d *door) decide(w http.ResponseWriter, r *http.Request, verb algo.Verb) {
-	var q *request
-	if !api.Read(w, r, func(body *api.Body) (err error) { q, err = readBill(body, verb); return err }) {
+	q := requests.Get().(*request)
+	defer q.release()
+	if !api.Read(w, r, func(body *api.Body) error { return readBill(body, verb, q) }) {
 		return
 	}
 	if err := d.Limiter.Decide(r.Context(), &q.bill); err != nil {
 		api.Fail(w, q.placed(err))
 		return
 	}
-	d.answer(w, &q.bill, d.answerTo(q), nil)
+	a := d.answerTo(q)
+	q.text = d.answer(w, &q.bill, &a, nil, q.text)
 }
 
 // placed puts err's path into the words of the body.
@@ -38,18 +40,22 @@ func (q *request) placed(err error) error {
 }
 
 func (d *door) answerTo(q *request) Answer {
-	a := AnswerTo(&q.bill)
+	a := answerTo(&q.bill, q.outcomes)
+	q.outcomes = a.Charges
 	if q.receipt {
 		a.sign(d.receipts, &q.bill)
 	}
 	return a
 }
 
-// answer writes a decision with its status and header fields.
-func (d *door) answer(w http.ResponseWriter, b *weir.Bill, a Answer, shows []headers.Show) {
+// answer writes a decision with its status and header fields, and returns room
+// with the text of the body in it.
+func (d *door) answer(w http.ResponseWriter, b *weir.Bill, a *Answer, shows []headers.Show, room []byte) []byte {
 	h := d.Format().Answer(b, shows)
 	h.Write(w.Header())
-	api.Write(w, h.Status, a)
+	room = append(a.append(room[:0]), '\n')
+	api.WriteText(w, h.Status, room)
+	return room
 }
 
 // fault stands in a batch for a bill that was bad.
@@ -79,8 +85,11 @@ func (d *door) batch(w http.ResponseWriter, r *http.Request) {
 		err := body.Object([]string{"bills"}, func(int) error {
 			given = true
 			return body.Array(maxBills, func(int) error {
-				var q *request
-				err := body.Alone(func() (err error) { q, err = readBill(body, algo.Take); return err })
+				q := new(request)
+				err := body.Alone(func() error { return readBill(body, algo.Take, q) })
+				if err != nil {
+					q = nil
+				}
 				requests, decisions = append(requests, q), append(decisions, nil)
 				if err != nil {
 					decisions[len(decisions)-1] = faultOf(err, len(decisions)-1)
@@ -184,7 +193,7 @@ func (d *door) check(w http.ResponseWriter, r *http.Request) {
 	if v.Rule != nil {
 		a.Rule = v.Rule.Name
 	}
-	d.answer(w, &v.Bill, a, api.Shows(v))
+	d.answer(w, &v.Bill, &a, api.Shows(v), nil)
 }
 
 func (d *door) healthz(w http.ResponseWriter, _ *http.Request) {

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"sync"
+
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/internal/door/api"
@@ -15,6 +17,25 @@ type request struct {
 	bill    weir.Bill
 	single  bool // {"key","limit","cost"}: paths of errors have no charges[0]
 	receipt bool // asked for receipts
+
+	outcomes []Outcome // room for the answer's charges
+	text     []byte    // and for its body
+}
+
+// requests are used again, with the room that their bills and answers have grown.
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// mostKept is how many charges a request has room for that is used again.
+const mostKept = 8
+
+// release gives r back once it is answered. No caller's key stays behind.
+func (r *request) release() {
+	if cap(r.bill.Charges) > mostKept {
+		return
+	}
+	clear(r.bill.Charges)
+	r.bill.Err = nil
+	requests.Put(r)
 }
 
 var billFields = []string{"key", "limit", "cost", "charges", "receipt"}
@@ -22,9 +43,10 @@ var billFields = []string{"key", "limit", "cost", "charges", "receipt"}
 // doorNote tells observers of which door a bill is that no rule made.
 var doorNote observe.Door = "http"
 
-// readBill reads a bill. verb is what it is for.
-func readBill(b *api.Body, verb algo.Verb) (*request, error) {
-	r := &request{bill: weir.Bill{Verb: verb, Note: &doorNote}}
+// readBill reads a bill into r. verb is what it is for.
+func readBill(b *api.Body, verb algo.Verb, r *request) error {
+	r.single, r.receipt = false, false
+	r.bill.Verb, r.bill.Note, r.bill.Charges = verb, &doorNote, r.bill.Charges[:0]
 	var one weir.Charge
 	var given [4]bool
 	one.Cost = 1
@@ -46,26 +68,28 @@ func readBill(b *api.Body, verb algo.Verb) (*request, error) {
 		return chargeField(b, field, &one)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if given[3] {
 		for i, name := range billFields[:3] {
 			if given[i] {
-				return nil, api.Within(name, api.Wrong("does not go with charges; a bill has either key and limit or charges"))
+				return api.Within(name, api.Wrong("does not go with charges; a bill has either key and limit or charges"))
 			}
 		}
 		if len(r.bill.Charges) == 0 {
-			return nil, api.Within("charges", api.Wrong("is empty; a bill needs at least one charge"))
+			return api.Within("charges", api.Wrong("is empty; a bill needs at least one charge"))
 		}
-		return r, nil
+		r.bill.NoReceipts = !r.receipt
+		return nil
 	}
 	r.single = true
 	if err := complete(given[:2]); err != nil {
-		return nil, err
+		return err
 	}
 	one.Peek = one.Cost == 0
-	r.bill.Charges = []weir.Charge{one}
-	return r, nil
+	r.bill.Charges = append(r.bill.Charges, one)
+	r.bill.NoReceipts = !r.receipt
+	return nil
 }
 
 // readCharge reads one element of charges.
