@@ -25,7 +25,7 @@ type Settings struct {
 	Region    string
 	Peers     []string // the other regions
 	Interval  time.Duration
-	Lag       time.Duration        // one way, as far as promises count on it
+	Lag       time.Duration        // how long a message takes at most, one way: bounds, and who is cut off, reckon with it
 	Now       func() time.Duration // since any instant, monotonic; the process's own if nil
 	ShareBeat time.Duration        // how often shares are looked after; a second if 0
 	MostKeys  int                  // balances in use that are kept track of; 1,000,000 if 0
@@ -100,7 +100,10 @@ type Stats struct {
 	Keys      int   // balances in use
 	Owed      int   // of those, that some peer has not heard of
 	CutOff    int   // peers that are cut off
-	Slowest   time.Duration
+
+	// Slowest is the longest of the peers' last trips, there and back; 0 before
+	// the first answer.
+	Slowest time.Duration
 }
 
 // NewExchange returns an exchange over a region's books.
