@@ -168,17 +168,23 @@ func (f *File) checkSecrets(add func(field, format string, args ...any)) {
 			{field + ".tls.key_file", s.TLS.KeyFile},
 		}
 	}
-	stores := ofStore("store", f.Store)
-	for name, peer := range f.Regions.Peers {
-		stores = append(stores, ofStore("regions.peers."+name, peer)...)
+	ofDoor := func(field string, l *Listener) []secret {
+		return []secret{
+			{field + ".token_file", l.TokenFile},
+			{field + ".tls.cert_file", l.TLS.CertFile},
+			{field + ".tls.key_file", l.TLS.KeyFile},
+			{field + ".tls.client_ca_file", l.TLS.ClientCAFile},
+		}
 	}
-	for _, s := range append(stores, []secret{
-		{"key_secret_file", f.KeySecretFile},
-		{"admin.token_file", f.Admin.TokenFile},
-		{"listen.http.token_file", f.Listen.HTTP.TokenFile},
-		{"listen.grpc.token_file", f.Listen.GRPC.TokenFile},
-		{"listen.resp.token_file", f.Listen.RESP.TokenFile},
-	}...) {
+	files := slices.Concat(
+		[]secret{{"key_secret_file", f.KeySecretFile}, {"admin.token_file", f.Admin.TokenFile}}, ofStore("store", f.Store),
+		ofDoor("listen.http", &f.Listen.HTTP), ofDoor("listen.admin", &f.Listen.Admin),
+		ofDoor("listen.grpc", &f.Listen.GRPC), ofDoor("listen.resp", &f.Listen.RESP),
+	)
+	for name, peer := range f.Regions.Peers {
+		files = append(files, ofStore("regions.peers."+name, peer)...)
+	}
+	for _, s := range files {
 		if s.file == "" {
 			continue
 		}

@@ -63,6 +63,8 @@ func TestCheck(t *testing.T) {
 			[]string{"p.yaml:2:82: regions.peers.asia.password_file cannot be read here", "p.yaml:4:55: 10/s burst=1 admits nothing anywhere", "p.yaml:5:54: 2/s burst=9 is less than a unit for each of 3 regions"}},
 		{"no secret", "key_secret_file: no-such-secret\nadmin: {token_file: no-such-token}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
 			[]string{"p.yaml:1:18: key_secret_file cannot be read here (no such file", "p.yaml:2:21: admin.token_file cannot be read here (no such file"}},
+		{"no certificate", "listen: {http: {address: 127.0.0.1:8080, tls: {cert_file: no-cert, key_file: no-key}}}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
+			[]string{"p.yaml:1:59: listen.http.tls.cert_file cannot be read here (no such file", "p.yaml:1:78: listen.http.tls.key_file cannot be read here (no such file"}},
 		{"a key of nobody", "api_keys: {header: X-API-Key, keys: {k1: {tenant: acme}, k2: {tenant: amce}}}\ntenants: {acme: {plan: pro}}\n" + rule("    key: [tenant]\n    limit: 10/s burst=20\n"),
 			[]string{`p.yaml:1:11: an API key is tenant "amce"'s, who is not among tenants and so has no plan; did you mean "acme"?`}},
 		{"chosen beside what is not", rule("    key: [ip, \"header:X-Id\"]\n    limit: 10/s burst=20\n"), nil},
