@@ -25,6 +25,7 @@ type engine struct {
 	prefix  string
 	logs    string
 	verbose bool
+	shadow  bool
 	notice  time.Duration
 	grace   time.Duration
 }
@@ -35,6 +36,7 @@ func (e *engine) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.prefix, "key-prefix", "", "separates deployments that share a Redis")
 	f.StringVar(&e.logs, "log-format", "text", "text or json")
 	f.BoolVarP(&e.verbose, "verbose", "v", false, "log more")
+	f.BoolVar(&e.shadow, "shadow", false, "try the policy: its rules count and refuse nobody; weir mode enforce --rule R still does")
 	f.DurationVar(&e.notice, "drain-notice", daemon.DefaultNotice, "at the end, how long to go on serving while sending clients away")
 	f.DurationVar(&e.grace, "drain-grace", daemon.DefaultGrace, "at the end, how long requests in flight may take")
 }
@@ -45,7 +47,7 @@ func (e *engine) config(stderr io.Writer) (c daemon.Config, err error) {
 	if err != nil {
 		return c, err
 	}
-	c = daemon.Config{Log: log, Watch: e.file != "", Notice: e.notice, Grace: e.grace}
+	c = daemon.Config{Log: log, Watch: e.file != "", Shadow: e.shadow, Notice: e.notice, Grace: e.grace}
 	if e.file != "" {
 		if c.File, err = policyfile.Load(e.file); err != nil {
 			return c, misuse("", "%w", err)

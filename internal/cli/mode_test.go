@@ -123,6 +123,33 @@ func TestModeAlwaysEnds(t *testing.T) {
 	if said := tell(t, 0, "mode", "shadow", "--for", "1m", "--addr", p.admin, "--json"); !strings.Contains(said, `"everywhere":false`) {
 		t.Error(said)
 	}
+	// What no store keeps ends by itself too, and the log tells of it.
+	tell(t, 0, "mode", "enforce", "--rule", "other", "--for", "1s", "--addr", p.admin)
+	until(t, func() string {
+		if p.count(`"msg":"a switch of modes has ended: the policy's mode holds again","rule":"other"`) != 1 {
+			return "the log does not tell of the end"
+		}
+		return ""
+	})
+}
+
+// TestShadowOfAll: a daemon that only tries its policy refuses nobody, from the first
+// request on, but by a rule that is switched by name for a while.
+func TestShadowOfAll(t *testing.T) {
+	p := start(t, "serve", "-c", policyFile(t, switchable), "--shadow", "--http", "127.0.0.1:0", "--drain-notice", "1ms")
+	for range 3 {
+		if d := p.mustCheck("GET", "/login", "192.0.2.1", ""); d.Status != 200 {
+			t.Fatalf("in shadow: %+v", d)
+		}
+	}
+	tell(t, 0, "mode", "enforce", "--rule", "login", "--for", "5m", "--addr", p.admin)
+	if d := p.mustCheck("GET", "/login", "192.0.2.1", ""); d.Status != 429 {
+		t.Errorf("enforced by name: %+v", d)
+	}
+	tell(t, 0, "mode", "enforce", "--rule", "login", "--for", "0s", "--addr", p.admin)
+	if d := p.mustCheck("GET", "/login", "192.0.2.1", ""); d.Status != 200 {
+		t.Errorf("in shadow again: %+v", d)
+	}
 }
 
 // TestModeOfAFullStore: a store that is there and refuses the write is an error,

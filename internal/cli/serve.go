@@ -28,7 +28,8 @@ other --rls flags are what that server takes from its environment.`,
 		Example: `  weir serve
   weir serve --grpc 127.0.0.1:8081 --rls-config config/
   weir serve --resp 127.0.0.1:6390
-  weir serve -c weir.yaml --store redis://127.0.0.1:6379/0`,
+  weir serve -c weir.yaml --store redis://127.0.0.1:6379/0
+  weir serve -c weir.yaml --shadow`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := e.config(cmd.ErrOrStderr())

@@ -168,6 +168,9 @@ func TestWhyResetBlock(t *testing.T) {
 	if two.count(`"action":"reset","by":"ann","from":"127.0.0.1","rule":"per-tenant"`) != 1 || one.count(`"action":"block"`) != 1 || one.count(`"action":"unblock"`) != 1 {
 		t.Error("the log does not tell who stepped in")
 	}
+	if one.count(`"action":"reset","by":"","from":"127.0.0.1","rule":"login"`) == 0 || one.count(`"wrong":"parts.route"`) == 0 {
+		t.Error("the log does not tell of resets that were refused")
+	}
 	for _, p := range []*process{one, two} {
 		for _, key := range []string{"user:42", "k-acme-1", "192.0.2.9"} {
 			if p.count(key) != 0 {

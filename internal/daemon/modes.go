@@ -41,6 +41,8 @@ type modes struct {
 	shared []held // as last read
 	own    []held // of this instance alone
 	known  []held // both, as last told
+
+	standing *held // stands for every rule that no switch is for; or nil
 }
 
 // held is a switch with its end on this instance's clock.
@@ -49,9 +51,15 @@ type held struct {
 	by string
 }
 
-func newModes(g *gate.Gate, d *directory.Directory, log *slog.Logger) *modes {
+// newModes returns the modes of a daemon that has just begun: those of the policy,
+// or, of one that is to decide nothing, shadow for every rule.
+func newModes(g *gate.Gate, d *directory.Directory, shadow bool, log *slog.Logger) *modes {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &modes{gate: g, directory: d, log: log, stop: cancel}
+	if shadow {
+		m.standing = &held{gate.ModeSwitch{Mode: policy.Shadow, Until: time.Now().AddDate(100, 0, 0)}, "--shadow"}
+		m.apply() // before the first decision
+	}
 	m.work.Go(func() { m.keepReading(ctx) })
 	return m
 }
@@ -144,6 +152,9 @@ func (m *modes) apply() {
 		if !slices.ContainsFunc(list, func(o held) bool { return o.Rule == h.Rule }) {
 			list = append(list, h)
 		}
+	}
+	if m.standing != nil && !slices.ContainsFunc(list, func(o held) bool { return o.Rule == "" }) {
+		list = append(list, *m.standing)
 	}
 	slices.SortFunc(list, func(a, b held) int { return cmp.Compare(a.Rule, b.Rule) })
 	switches := make([]gate.ModeSwitch, len(list))

@@ -24,8 +24,11 @@ type Config struct {
 	// Watch puts changes of the file that File was read from in force, as they
 	// are seen or when Reload asks.
 	Watch bool
-	Store StoreConfig
-	Doors []Door
+	// Shadow puts every rule in shadow for as long as the daemon runs, but for
+	// those that are switched by name: the policy is tried and refuses nobody.
+	Shadow bool
+	Store  StoreConfig
+	Doors  []Door
 	// RLS says what the grpc door and /json answer, or nil for neither. Limiter,
 	// Budget and Loaded are filled in.
 	RLS *rls.Options
@@ -60,7 +63,7 @@ func (c *Config) Open() (*Core, error) {
 		return nil, errors.Join(err, who.Close())
 	}
 	core.callers = who
-	core.modes = newModes(core.Gate, who.directory, c.Log)
+	core.modes = newModes(core.Gate, who.directory, c.Shadow, c.Log)
 	return core, nil
 }
 
