@@ -38,9 +38,15 @@ func NewUnreadable(log *slog.Logger, secret []byte) *Unreadable {
 
 // Observe implements weir.Observer.
 func (u *Unreadable) Observe(ctx context.Context, e weir.Event) {
+	if e.Bill.Err != nil { // what an admitted bill needs none of is apart, and allocates
+		u.tell(ctx, &e)
+	}
+}
+
+func (u *Unreadable) tell(ctx context.Context, e *weir.Event) {
 	b := e.Bill
 	var se *weir.StoreError
-	if b.Err == nil || !errors.As(b.Err, &se) || se.Kind != "wrong_type" && se.Kind != "bad_state" {
+	if !errors.As(b.Err, &se) || se.Kind != "wrong_type" && se.Kind != "bad_state" {
 		return
 	}
 	// Which of a bill's balances it is, the store does not say.
@@ -56,7 +62,7 @@ func (u *Unreadable) Observe(ctx context.Context, e weir.Event) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("kind", se.Kind), slog.String("rule", observe.Rule(observe.NoteOf(&e), b)), slog.String("key_hash", keys),
+		slog.String("kind", se.Kind), slog.String("rule", observe.Rule(observe.NoteOf(e), b)), slog.String("key_hash", keys),
 	}
 	if left > 0 {
 		attrs = append(attrs, slog.Int64("not_logged", left))
