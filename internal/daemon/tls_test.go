@@ -78,7 +78,8 @@ func writePEM(t *testing.T, file, kind string, der []byte) {
 	}
 }
 
-// TestMutualTLS: without a client certificate nobody gets in, HTTP/2 is spoken,
+// TestMutualTLS: without a client certificate nobody gets in, nor over TLS that is
+// no longer safe; HTTP/2 is spoken,
 // and certificates are read again on reload.
 func TestMutualTLS(t *testing.T) {
 	dir := t.TempDir()
@@ -114,6 +115,10 @@ func TestMutualTLS(t *testing.T) {
 	}
 	if status, err := take(client(pair), "https://"+d.address, ""); status != 200 || err != nil {
 		t.Errorf("with one: %d %v", status, err)
+	}
+	old := &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	if conn, err := tls.Dial("tcp", d.address, old); err == nil {
+		t.Errorf("over TLS 1.1 somebody gets in: %v", conn.Close())
 	}
 	if status, _ := take(http.DefaultClient, "http://"+d.address, ""); status == 200 {
 		t.Error("in plain text it answers")
