@@ -143,7 +143,11 @@ func (w *world) parted(key string) (beyond int64) {
 func (w *world) partition(t *testing.T) {
 	beyond := w.parted("parted")
 	bound := w.figures.Overshoot(parse(t, narrow))
-	t.Logf("%d beyond the limit; the bound with one partition is %d", beyond, 2*bound)
+	took := map[string]int64{}
+	for _, name := range w.names {
+		took[name], _ = w.counters(name, "parted")
+	}
+	t.Logf("by the servers %v were taken, %d beyond the limit; the bound with one partition is %d", took, beyond, 2*bound)
 	if beyond > 2*bound {
 		t.Errorf("%d admitted beyond the limit; the bound with one partition is %d", beyond, 2*bound)
 	}

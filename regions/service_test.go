@@ -86,8 +86,8 @@ func await(t *testing.T, what string, reached func() bool) {
 	}
 }
 
-// TestSharesAreThereSoon: three regions that start find their shares before a beat
-// has gone by, and one more instance has its region's when Start returns. The
+// TestSharesAreThereSoon: three regions that start find their shares before half
+// a beat has gone by, and one more instance has its region's when Start returns. The
 // machine of the test is no quiet one, so one of some rounds has to be that fast.
 func TestSharesAreThereSoon(t *testing.T) {
 	t.Parallel()
@@ -122,12 +122,12 @@ func TestSharesAreThereSoon(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if best < shareBeat {
+		if best < shareBeat/2 {
 			break
 		}
 	}
 	t.Logf("shares were there after %s", best)
-	if best >= shareBeat {
+	if best >= shareBeat/2 {
 		t.Errorf("at best shares were there after %s, no sooner than without haste", best)
 	}
 }
