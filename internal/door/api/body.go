@@ -28,6 +28,7 @@ import (
 type Body struct {
 	text []byte
 	at   int
+	last *lastLimit // or nil
 }
 
 // newBody returns a Body at the first value of text, or why text is not

@@ -16,6 +16,7 @@ const maxBody = 1 << 20
 type taken struct {
 	text bytes.Buffer
 	body Body
+	last lastLimit
 }
 
 var bodies = sync.Pool{New: func() any { return new(taken) }}
@@ -42,6 +43,7 @@ func Read(w http.ResponseWriter, r *http.Request, parse func(*Body) error) bool 
 	}
 	var err error
 	if t.body, err = newBody(t.text.Bytes()); err == nil {
+		t.body.last = &t.last
 		err = parse(&t.body)
 	}
 	if err != nil {

@@ -50,16 +50,25 @@ func (b *Body) Cost(least int64) (int64, error) {
 
 var limitFields = []string{"rate", "burst", "algorithm", "name", "on_store_failure", "tz"}
 
+// lastLimit is a limit by its text. Callers repeat theirs.
+type lastLimit struct {
+	text  string
+	limit weir.Limit
+}
+
 // Limit reads a limit, as a string or as an object with the same words.
 func (b *Body) Limit() (weir.Limit, error) {
 	var text string
 	switch b.peek() {
 	case '"':
-		s, err := b.Text()
+		word, err := b.word()
 		if err != nil {
 			return weir.Limit{}, err
 		}
-		text = s
+		if b.last != nil && len(word) > 0 && b.last.text == string(word) {
+			return b.last.limit, nil
+		}
+		text = string(word)
 	case '{':
 		s, err := b.limitObject()
 		if err != nil {
@@ -72,6 +81,9 @@ func (b *Body) Limit() (weir.Limit, error) {
 	l, err := weir.ParseLimit(text)
 	if err != nil {
 		return l, unnamed(err)
+	}
+	if b.last != nil {
+		*b.last = lastLimit{text, l}
 	}
 	return l, nil
 }
