@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -338,80 +337,4 @@ func TestEveryCallFliesOnce(t *testing.T) {
 			t.Fatalf("call %d flew %d times", i, n)
 		}
 	}
-}
-
-// expiry returns the least time, of a few, in which a stalled queue of n calls
-// gives them all up.
-func expiry(t *testing.T, n int) time.Duration {
-	t.Helper()
-	least := time.Hour
-	for range 3 {
-		q := open(&depot{}, func(o *Options[int]) { o.Senders, o.MaxQueued, o.Timeout = 0, n, time.Hour })
-		calls := make([]*call[int], n)
-		for i := range calls {
-			c := q.calls.Get().(*call[int])
-			c.weight, c.lane, c.deadline = 1, uint8(i), time.Now()
-			if err := q.enter(c); err != nil {
-				t.Fatal(err)
-			}
-			calls[i] = c
-		}
-		began := time.Now()
-		q.expire()
-		least = min(least, time.Since(began))
-		for _, c := range calls {
-			if err := <-c.done; !errors.Is(err, ErrLate) {
-				t.Fatal(err)
-			}
-		}
-		if len(q.waiting) != 0 || q.weight != 0 || q.lanes != [lanes]int{} || q.armed {
-			t.Fatalf("%d calls, weight %d, armed %v are left", len(q.waiting), q.weight, q.armed)
-		}
-		q.Close()
-	}
-	return least
-}
-
-// A stall ends for all who wait at once: the time grows with their number, and not
-// with its square, since nobody else gets the lock meanwhile.
-func TestAStallIsOverAtOnce(t *testing.T) {
-	const few, times = 1 << 12, 32
-	short, long := expiry(t, few), expiry(t, times*few)
-	if long > 8*times*short {
-		t.Errorf("%d calls took %v, %d calls %v: %d times as many", few, short, times*few, long, times)
-	}
-}
-
-// Who still has time, and who came later, stay when those before are given up.
-func TestOnlyWhoIsLateIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &depot{hold: make(chan struct{})}
-		q := open(d, nil)
-		ends := make(chan string, 4)
-		do := func(n int) {
-			go func() { ends <- fmt.Sprint(n, " ", q.Do(t.Context(), n, 1, 0)) }()
-			synctest.Wait()
-		}
-		do(1) // in flight
-		do(2)
-		<-time.After(30 * time.Millisecond)
-		do(3)
-		do(4)
-		given := []string{<-ends, <-ends}
-		slices.Sort(given)
-		if want := []string{fmt.Sprint(1, " ", ErrUnknown), fmt.Sprint(2, " ", ErrLate)}; !slices.Equal(given, want) {
-			t.Errorf("%q, want %q", given, want)
-		}
-		synctest.Wait()
-		close(d.hold)
-		for range 2 {
-			if got := <-ends; got != "3 <nil>" && got != "4 <nil>" {
-				t.Error(got)
-			}
-		}
-		q.Close()
-		if got := fmt.Sprint(d.flights); got != "[[1] [3 4]]" {
-			t.Errorf("flights %s", got)
-		}
-	})
 }
