@@ -247,3 +247,17 @@ func TestHTML(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoReadings: a path that can be read in two ways is one request, refused
+// once, and the texts of those that are refused after it stay their own.
+func TestTwoReadings(t *testing.T) {
+	log := ""
+	for i := range 3 {
+		log += at(i, "192.0.2.1", "GET /a%2Fb") + at(i, "192.0.2.2", "GET /c")
+	}
+	r := replayText(t, "limits: [{name: a, key: [ip, path], limit: 1/h}]", log)
+	want := `[{"key":"ip=192.0.2.1 path=/a%2Fb","denied":2},{"key":"ip=192.0.2.2 path=/c","denied":2}]`
+	if got := asJSON(t, r.Rules[0].Top); r.Denied != 4 || r.Rules[0].Matched != 6 || r.Rules[0].Denied != 4 || got != want {
+		t.Errorf("%s, %+v", got, r.Rules[0])
+	}
+}
