@@ -50,6 +50,7 @@ type order struct {
 // answer is what came of it.
 type answer struct {
 	Admitted  int64
+	Unsure    int64 // units of takes that the store did not answer: they may be debited there, or later
 	Remaining map[string]int64
 	Stats     regions.Stats
 	Err       string
@@ -159,7 +160,10 @@ func carryOut(l *weir.Limiter, s *regions.Service, o order) (a answer) {
 			select {
 			case <-tick.C:
 				for _, key := range o.Keys {
-					if b := ask(key, algo.Take); b.Allowed && b.Err == nil {
+					switch b := ask(key, algo.Take); {
+					case b.Err != nil:
+						a.Unsure += b.Charges[0].Cost
+					case b.Allowed:
 						a.Admitted += b.Charges[0].Cost
 					}
 				}

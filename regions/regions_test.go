@@ -93,7 +93,7 @@ func (w *world) oneLimit(t *testing.T) {
 	if _, err := w.converge([]string{"a", "b"}, 20*time.Second); err != nil {
 		t.Error(err)
 	}
-	if got := w.total("a", "b"); got != admitted {
+	if got := w.total("a", "b"); got < admitted || got > admitted+w.unsure {
 		t.Errorf("%d are in the counters of the servers and %d were admitted", got, admitted)
 	}
 }

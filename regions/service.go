@@ -105,7 +105,7 @@ func Start(o Options) (*Service, error) {
 	}
 	s.faults = faults{tell: o.OnError, now: s.settings.Now, calm: calm, known: map[string]*fault{}}
 	s.close = sync.OnceValue(s.end)
-	o.Conn.Response = max(o.Conn.Response, patience)
+	o.Conn.Response, o.Conn.Cancel = max(o.Conn.Response, patience), true
 	var err error
 	if s.home, err = redisconn.Open(o.URL, o.Conn); err != nil {
 		return nil, fmt.Errorf("regions: %w", err)
@@ -130,7 +130,10 @@ func (s *Service) openPeers() error {
 	var all sync.WaitGroup
 	var errs []error
 	for name, peer := range s.o.Peers {
-		peer.Conn.Response, peer.Conn.Dial = max(peer.Conn.Response, patience), patience
+		peer.Conn.Response, peer.Conn.Dial, peer.Conn.Cancel = max(peer.Conn.Response, patience), patience, true
+		if peer.Conn.Connections == 0 {
+			peer.Conn.Connections = 1 // for a few letters; and each that is silent keeps Close waiting
+		}
 		all.Go(func() {
 			conn, err := redisconn.Open(peer.URL, peer.Conn)
 			mu.Lock()
@@ -157,7 +160,8 @@ func (s *Service) report(what string, err error) {
 }
 
 // Close tells what was taken last, as far as a second allows, and ends the
-// exchange. It may be called more than once. The store stays open.
+// exchange; connections to silent peers take two more. It may be called more than
+// once. The store stays open.
 func (s *Service) Close() error { return s.close() }
 
 func (s *Service) end() error {

@@ -41,6 +41,9 @@ type Settings struct {
 	// Dial is how long connecting may take, 250 ms if 0: a server far away needs
 	// several trips for it.
 	Dial time.Duration
+	// Cancel lets a call end with its context at once. Without it a call that is alone
+	// on its connection ends at its deadline, or when the server answers.
+	Cancel bool
 	// CacheBytes, if not 0, makes a client for reading what seldom changes: it
 	// keeps up to so many bytes of what was asked for by DoCache, and the server
 	// tells it of changes. Where the server does not (no RESP3, no permission to
@@ -102,6 +105,7 @@ func apply(o *rueidis.ClientOption, s Settings) {
 	o.DisableRetry = true // a script is never sent again by the client
 	o.DisableCache = true // balances change at every use
 	o.ClientName = "weir"
+	o.AlwaysPipelining = s.Cancel
 	if s.Username != "" {
 		o.Username = s.Username
 	}
@@ -113,6 +117,9 @@ func apply(o *rueidis.ClientOption, s Settings) {
 	}
 	if s.TLS != nil {
 		o.TLSConfig = s.TLS
+	}
+	if s.Connections == 1 {
+		o.PipelineMultiplex = oneConnection
 	}
 	for 1<<(o.PipelineMultiplex+1) <= s.Connections {
 		o.PipelineMultiplex++
