@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -48,6 +49,20 @@ func (f *fronted) sending(t *testing.T, from string) {
 	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) || err == nil && w.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("refused with a large body under way: %v %v", err, w)
 	}
+}
+
+// TestProxyRefusesWhileClientsSend: our own proxy does what the recipes do. net/http
+// takes up to 256 KiB of a body before it answers.
+func TestProxyRefusesWhileClientsSend(t *testing.T) {
+	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer app.Close()
+	addr := freeAddress(t)
+	start(t, addr, weir, "proxy", "--upstream", app.URL, "--limit", "1/hour", "--listen", addr, "--drain-notice", "0s")
+	f := &fronted{recipe: &recipe{holds: true}, url: "http://" + addr}
+	if w, _ := f.ask(t, "127.0.0.2", "GET", "/api/x", nil); w.StatusCode != http.StatusOK {
+		t.Fatalf("the one that is admitted: %d", w.StatusCode)
+	}
+	f.sending(t, "127.0.0.2")
 }
 
 // inParts sends a request whose body comes in parts. Before each of them it gives
