@@ -151,7 +151,7 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	}
 	took := time.Since(began)
 	t.Logf("closing took %s", took)
-	if took > patience*4/5 {
+	if took >= patience { // it takes three fifths of that, and the rest is for a busy machine
 		t.Errorf("closing took %s; a letter waits for %s", took, patience)
 	}
 	if err := s.Close(); err != nil {

@@ -1,6 +1,8 @@
 package faults
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,14 +20,27 @@ func another(t *testing.T, s *scene) {
 }
 
 // promoted makes the clocks of the replicas show another time than the primary's
-// and ends the primary.
+// and ends the primary, once the replicas live by that time: one that loses its
+// primary by the old time and is asked since when by the new says that it has been
+// alone for the length of the step, and no sentinel promotes that one.
 func promoted(step time.Duration) func(*testing.T, *scene) {
 	return func(t *testing.T, s *scene) {
-		for _, c := range s.sentinel.Clocks[1:] {
+		for i, c := range s.sentinel.Clocks[1:] {
 			c.Set(t, step)
+			awaitFor(t, time.Minute, "a replica lives by its clock", func() bool {
+				return within(s.servers[1+i].Must(t, "INFO", "server"), time.Now().Add(step), time.Minute)
+			})
 		}
 		s.servers[0].Kill()
 	}
+}
+
+// within reports whether the time that a server works with is t, give or take by.
+func within(info string, t time.Time, by time.Duration) bool {
+	_, rest, found := strings.Cut(info, "server_time_usec:")
+	text, _, _ := strings.Cut(rest, "\r\n")
+	us, err := strconv.ParseInt(text, 10, 64)
+	return found && err == nil && time.UnixMicro(us).Sub(t).Abs() < by
 }
 
 var sentinels = []fault{

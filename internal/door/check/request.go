@@ -28,14 +28,14 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 // mostKept is how many charges a request has room for that is used again.
 const mostKept = 8
 
-// release gives r back once it is answered. No caller's key stays behind.
-func (r *request) release() {
-	if cap(r.bill.Charges) > mostKept {
+// release gives q back once it is answered. No caller's key stays behind.
+func (q *request) release() {
+	if cap(q.bill.Charges) > mostKept {
 		return
 	}
-	clear(r.bill.Charges)
-	r.bill.Err = nil
-	requests.Put(r)
+	clear(q.bill.Charges)
+	q.bill.Err = nil
+	requests.Put(q)
 }
 
 var billFields = []string{"key", "limit", "cost", "charges", "receipt"}
