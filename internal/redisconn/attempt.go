@@ -3,6 +3,7 @@ package redisconn
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 )
@@ -30,6 +31,9 @@ func (a *attempt) until(open context.Context, dial dialing) dialing {
 		conn, err := dial(ctx, addr, d, config)
 		if err != nil {
 			return nil, err
+		}
+		if err := open.Err(); err != nil { // dial may be faster than the end of its context
+			return nil, errors.Join(err, conn.Close())
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
