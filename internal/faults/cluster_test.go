@@ -74,7 +74,7 @@ var clusters = []fault{
 			await(t, "a replica is a master", func() bool { return s.promoted(t, gone) })
 			s.stop = func() { must(t, gone.Resume()) }
 		}, end: stop},
-	{name: "Cluster: failover on demand", kinds: clusterFailover, loses: some,
+	{name: "Cluster: failover on demand", kinds: clusterFailover, loses: some, orderly: true,
 		begin: func(t *testing.T, s *scene) {
 			for i, master := range s.cluster.Nodes[:3] {
 				if master == victim(t, s) {

@@ -48,7 +48,7 @@ var sentinels = []fault{
 	{name: "Sentinel: primary stopped, and back as a replica", kinds: failover, loses: some,
 		begin: func(t *testing.T, s *scene) { must(t, s.servers[0].Pause()); another(t, s) },
 		end:   func(t *testing.T, s *scene) { must(t, s.servers[0].Resume()) }},
-	{name: "Sentinel: failover on demand", kinds: failover, loses: some,
+	{name: "Sentinel: failover on demand", kinds: failover, loses: some, orderly: true,
 		begin: func(t *testing.T, s *scene) {
 			s.sentinel.Sentinels[0].Must(t, "SENTINEL", "FAILOVER", testredis.Primary)
 			another(t, s)
