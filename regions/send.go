@@ -46,7 +46,12 @@ func (s *Service) tell(ctx context.Context) {
 			late := time.AfterFunc(farewell, drop) // what is on its way and what goes now
 			defer late.Stop()
 			round()
-			sending.Wait()
+			sent := make(chan struct{})
+			go func() { sending.Wait(); close(sent) }()
+			select {
+			case <-sent:
+			case <-ctx.Done(): // the client does not hear of it while it connects anew
+			}
 			return
 		}
 	}
