@@ -105,8 +105,8 @@ func (w *world) timeToKnow(t *testing.T) {
 	best := time.Hour
 	for round := range 12 {
 		key := fmt.Sprint("know", round)
-		w.load("1000/hour", []string{key}, 50, 100*time.Millisecond)
-		took, err := w.converge([]string{key}, 20*time.Second)
+		admitted := w.load("1000/hour", []string{key}, 50, 100*time.Millisecond)
+		took, err := w.know([]string{key}, max(1, admitted), 20*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -162,11 +162,20 @@ func (w *world) agree(keys []string) string {
 // converge waits until all regions know what each took, and returns how long it
 // took from now.
 func (w *world) converge(keys []string, patience time.Duration) (time.Duration, error) {
+	return w.know(keys, 0, patience)
+}
+
+// know is converge that waits, too, until so many units are in the counters: what
+// was just taken stands in none of them, and of nothing all know.
+func (w *world) know(keys []string, taken int64, patience time.Duration) (time.Duration, error) {
 	began := time.Now()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		differ := w.agree(keys)
+		if total := w.total(keys...); differ == "" && total < taken {
+			differ = fmt.Sprintf("%d of %d are in the counters", total, taken)
+		}
 		if differ == "" {
 			return time.Since(began), nil
 		}
