@@ -266,22 +266,30 @@ func TestDeniedAndErrorHandlers(t *testing.T) {
 	}
 }
 
-func TestPolicy(t *testing.T) {
+// policied returns a middleware of one rule, per address, and what it is made of.
+func policied(t *testing.T, name string, match policy.Conditions) (func(http.Handler) http.Handler, *weir.Limiter, *gate.Gate) {
+	t.Helper()
 	ip, err := identity.ParsePart("ip")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := policy.Compile(policy.Options{Rules: []policy.Rule{{
-		Name: "login", Match: policy.Conditions{Paths: []string{"/login"}}, Key: []identity.Part{ip}, Limit: limit(t, "1/366d"),
+		Name: name, Match: match, Key: []identity.Part{ip}, Limit: limit(t, "1/366d"),
 	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := limiter(t, weir.Options{})
-	wrap, err := httplimit.Policy(l, gate.New(l, nil, p), httplimit.Options{})
+	g := gate.New(l, nil, p)
+	wrap, err := httplimit.Policy(l, g, httplimit.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return wrap, l, g
+}
+
+func TestPolicy(t *testing.T) {
+	wrap, l, g := policied(t, "login", policy.Conditions{Paths: []string{"/login"}})
 	var handler served
 	h := wrap(&handler)
 	for _, c := range []struct {
@@ -296,7 +304,7 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%s: %d %q, want %d %q", c.path, w.Code, w.Header().Get("RateLimit"), c.status, c.quota)
 		}
 	}
-	if _, err := httplimit.Policy(l, gate.New(l, nil, p), httplimit.Options{Space: "x"}); err == nil {
+	if _, err := httplimit.Policy(l, g, httplimit.Options{Space: "x"}); err == nil {
 		t.Error("Policy took a Space")
 	}
 }
@@ -304,21 +312,7 @@ func TestPolicy(t *testing.T) {
 // A service that lets a POST name another method is limited behind what reads
 // that name: the rule looks at the method that the handler acts on.
 func TestPolicySeesTheMethodInForce(t *testing.T) {
-	ip, err := identity.ParsePart("ip")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := policy.Compile(policy.Options{Rules: []policy.Rule{{
-		Name: "puts", Match: policy.Conditions{Methods: []string{"PUT"}}, Key: []identity.Part{ip}, Limit: limit(t, "1/366d"),
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := limiter(t, weir.Options{})
-	wrap, err := httplimit.Policy(l, gate.New(l, nil, p), httplimit.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	wrap, _, _ := policied(t, "puts", policy.Conditions{Methods: []string{"PUT"}})
 	var handler served
 	limited := wrap(&handler)
 	override := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

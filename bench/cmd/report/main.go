@@ -63,7 +63,7 @@ func run(ctx context.Context, p plan) error {
 	}
 	if p.only != "" {
 		fmt.Print(out.text.String() + "\n" + report.Aims(out.aims))
-	} else if err := out.write(p.docs); err != nil {
+	} else if err := out.write(p); err != nil {
 		return err
 	}
 	if missed := report.Missed(out.aims); missed != "" {
@@ -90,11 +90,12 @@ go test -C bench -bench . -cpu 1,2 ./memory       # for profiles and benchstat
 ` + "```" + `
 `
 
-func (o *page) write(docs string) error {
-	text := head + report.Machine() + "\n![Chart of the figures below](benchmarks.svg)\n\n## Promises\n\n" +
+func (o *page) write(p plan) error {
+	rounds := fmt.Sprintf("- rounds: %d in memory, %d on Redis of %s each\n", p.rounds, p.trips, p.duration)
+	text := head + report.Machine() + rounds + "\n![Chart of the figures below](benchmarks.svg)\n\n## Promises\n\n" +
 		report.Aims(o.aims) + "\n" + o.text.String() + "\n" + commands
-	if err := os.WriteFile(filepath.Join(docs, "benchmarks.md"), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(p.docs, "benchmarks.md"), []byte(text), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(docs, "benchmarks.svg"), []byte(report.Chart(o.panels)), 0o644)
+	return os.WriteFile(filepath.Join(p.docs, "benchmarks.svg"), []byte(report.Chart(o.panels)), 0o644)
 }
