@@ -51,6 +51,12 @@ func several(ctx context.Context, p *Preset, limit weir.Limit) ([]Row, error) {
 // the time between two.
 type stepped struct{ *lease.Leases }
 
+// Answer implements denycache.Near.
+func (s stepped) Answer(b *weir.Bill) bool {
+	s.Step()
+	return s.Leases.Answer(b)
+}
+
 // Apply implements weir.Store.
 func (s stepped) Apply(ctx context.Context, bills []*weir.Bill) {
 	s.Step()

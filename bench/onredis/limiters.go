@@ -130,7 +130,7 @@ func openStacked(url string, denyCache int, overshoot int64, limits ...weir.Limi
 		}
 	}
 	return func() Check {
-		bills := []*weir.Bill{{}}
+		bills := []*weir.Bill{{NoReceipts: true}} // no rival can refund either
 		for _, limit := range limits {
 			bills[0].Charges = append(bills[0].Charges, limit.Charge(""))
 		}

@@ -43,9 +43,10 @@ func newPicker(s Spread, keys int, seed, client uint64) *picker {
 // next returns a key in a string of its own, as a request would bring it.
 func (p *picker) next() string {
 	var n uint64
-	if p.zipf != nil {
+	switch {
+	case p.zipf != nil:
 		n = p.zipf.Uint64()
-	} else {
+	case p.keys > 1:
 		n = p.random.Uint64N(uint64(p.keys))
 	}
 	p.text = strconv.AppendUint(p.text[:len(keyPrefix)], n, 10)

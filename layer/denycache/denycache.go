@@ -57,6 +57,7 @@ type Options struct {
 // Cache is a weir.Store in front of another. It is safe for concurrent use.
 type Cache struct {
 	store  weir.Store
+	near   Near // store, if it is one
 	now    func() time.Duration
 	seed   maphash.Seed
 	shards [shardCount]shard
@@ -82,6 +83,16 @@ type entry struct {
 	era     uint64 // of the bill's balances, before it was sent
 }
 
+// Near is a store that answers some bills from what it holds. Those are asked of it
+// first: what was admitted so needs none of what is noted here of a bill that goes
+// further.
+type Near interface {
+	// Answer answers b without asking further, if it can, and reports whether it did.
+	Answer(b *weir.Bill) bool
+	// Ask is Apply for bills that Answer did not answer.
+	Ask(ctx context.Context, bills []*weir.Bill)
+}
+
 // print identifies a bill: 128 bits under a seed that callers cannot know.
 type print struct{ a, b uint64 }
 
@@ -95,6 +106,7 @@ func New(store weir.Store, o Options) *Cache {
 		o.Now = func() time.Duration { return time.Since(base) }
 	}
 	c := &Cache{store: store, now: o.Now, seed: maphash.MakeSeed()}
+	c.near, _ = store.(Near)
 	c.sets = uint64(max(1, o.Entries/(shardCount*ways)))
 	for i := range c.shards {
 		c.shards[i].sets = make([][ways]entry, c.sets)
@@ -126,7 +138,7 @@ func (c *Cache) Apply(ctx context.Context, bills []*weir.Bill) {
 	}
 	left := make([]*weir.Bill, 0, len(bills))
 	for _, b := range bills {
-		if !c.answer(b) {
+		if !c.answers(b) {
 			left = append(left, b)
 		}
 	}
@@ -136,9 +148,14 @@ func (c *Cache) Apply(ctx context.Context, bills []*weir.Bill) {
 }
 
 func (c *Cache) applyOne(ctx context.Context, bills []*weir.Bill) {
-	if !c.answer(bills[0]) {
+	if !c.answers(bills[0]) {
 		c.ask(ctx, bills)
 	}
+}
+
+// answers answers b without the store, if that can be.
+func (c *Cache) answers(b *weir.Bill) bool {
+	return c.answer(b) || c.near != nil && c.near.Answer(b)
 }
 
 // ask passes bills on and keeps what was refused.
@@ -149,7 +166,11 @@ func (c *Cache) ask(ctx context.Context, bills []*weir.Bill) {
 	for _, b := range bills {
 		before = append(before, c.era(b))
 	}
-	c.store.Apply(ctx, bills)
+	if c.near != nil {
+		c.near.Ask(ctx, bills)
+	} else {
+		c.store.Apply(ctx, bills)
+	}
 	for i, b := range bills {
 		switch {
 		case b.Verb > algo.Peek:

@@ -319,3 +319,50 @@ func BenchmarkRefusal(b *testing.B) {
 		})
 	}
 }
+
+// near is a world that answers every other bill from what it holds.
+type near struct {
+	world
+	answered, asked int
+}
+
+func (n *near) Answer(b *weir.Bill) bool {
+	n.answered++
+	if n.answered%2 == 0 {
+		return false
+	}
+	n.Store.Apply(context.Background(), []*weir.Bill{b})
+	return true
+}
+
+func (n *near) Ask(ctx context.Context, bills []*weir.Bill) {
+	n.asked += len(bills)
+	n.Store.Apply(ctx, bills)
+}
+
+// What is behind is asked once a bill, for what it holds first, and a refusal that is
+// known does without.
+func TestWhatIsNearIsAskedFirstAndOnce(t *testing.T) {
+	c := start()
+	behind := &near{world: *newWorld(c)}
+	l := limiter(t, New(behind, Options{Now: c.since}))
+	defer l.Close()
+	limit := weir.PerMinute(3)
+	for range 10 {
+		decide(t, l, limit.Charge("k"))
+	}
+	// The fourth is refused by what was asked and kept; the six after it are known.
+	if behind.answered != 4 || behind.asked != 2 || behind.applied != 0 {
+		t.Errorf("answered %d times, asked %d, applied %d; want 4, 2, 0", behind.answered, behind.asked, behind.applied)
+	}
+	var bills []*weir.Bill
+	for range 4 {
+		bills = append(bills, &weir.Bill{Charges: []weir.Charge{limit.Charge("other")}})
+	}
+	if err := l.Decide(context.Background(), bills...); err != nil {
+		t.Fatal(err)
+	}
+	if behind.answered != 8 || behind.asked != 4 || behind.applied != 0 {
+		t.Errorf("answered %d times, asked %d, applied %d; want 8, 4, 0", behind.answered, behind.asked, behind.applied)
+	}
+}

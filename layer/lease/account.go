@@ -19,21 +19,23 @@ type account struct {
 	units  int64         // asked for in it
 	demand int64         // units asked for in the last whole beat
 
-	loan  loan          // spent from
-	next  loan          // spent from when loan is used up
-	over  []loan        // to be given back
+	loan  *loan         // lent from to purses, or nil
+	next  *loan         // lent from when loan is used up, or nil
+	over  []*loan       // to be given back
 	asked bool          // the lender has been told
 	calls int           // how often the loans were recalled
 	dry   time.Duration // nothing to lend until then
 }
 
-// loan is a block of units. The zero loan has none.
+// loan is a block of units. Its account's shard's mutex guards what changes.
 type loan struct {
 	receipt weir.Receipt
-	left    int64         // units not spent
 	granted time.Duration // before it was asked for, so it ends early and never late
 	until   time.Duration
 	after   algo.View // the balance with the whole loan spent
+
+	left    int64     // units neither spent nor in a purse
+	held    int       // slices of it that are in purses
 	running algo.View // the balance as units are spent
 }
 
@@ -61,7 +63,7 @@ func (s *shard) watch(p print, bal *weir.Balance, most int64, now time.Duration)
 
 // idle reports whether nothing of the key is lent or about to be.
 func (a *account) idle() bool {
-	return !a.asked && a.loan.left == 0 && a.next.left == 0 && len(a.over) == 0
+	return !a.asked && a.loan == nil && a.next == nil && len(a.over) == 0
 }
 
 // heat is how much the key is asked for.
@@ -72,9 +74,8 @@ func (a *account) heat(now time.Duration) int64 {
 	return max(a.demand, a.units)
 }
 
-// tally counts a take and reports whether the lender should be told that the key
-// wants a loan: it is hot, and less than half of a loan is left.
-func (a *account) tally(now time.Duration, cost int64, hot int) (wants bool) {
+// tally counts takes of so many units in all.
+func (a *account) tally(now time.Duration, takes int, units int64) {
 	if now-a.since >= beat {
 		a.demand = a.units
 		if now-a.since >= 2*beat {
@@ -82,12 +83,17 @@ func (a *account) tally(now time.Duration, cost int64, hot int) (wants bool) {
 		}
 		a.since, a.takes, a.units = now, 0, 0
 	}
-	a.takes++
-	a.units += cost
-	if a.asked || now < a.dry || a.takes < hot && a.demand < int64(hot) {
+	a.takes += takes
+	a.units += units
+}
+
+// wants reports whether the lender should be told that the key wants a loan: it is
+// hot, and less than half of a loan is left.
+func (a *account) wants(now time.Duration, hot int) bool {
+	if a.asked || now < a.dry || a.takes < hot && a.demand < int64(hot) || a.next != nil {
 		return false
 	}
-	if a.next.left > 0 || a.loan.left > a.loan.receipt.Cost/2 && now < a.loan.until-a.life()/2 {
+	if o := a.loan; o != nil && o.left > o.receipt.Cost/2 && now < o.until-a.life()/2 {
 		return false
 	}
 	a.asked = true
@@ -103,10 +109,10 @@ func (a *account) life() time.Duration {
 // loan where that is needed.
 func (a *account) ready(cost int64, now time.Duration) bool {
 	for range 2 {
-		if a.loan.left >= cost && now < a.loan.until {
+		if a.loan != nil && a.loan.left >= cost && now < a.loan.until {
 			return true
 		}
-		if a.next.left == 0 {
+		if a.next == nil {
 			return false
 		}
 		a.retire()
@@ -116,10 +122,10 @@ func (a *account) ready(cost int64, now time.Duration) bool {
 
 // retire puts the current loan aside to be given back and moves on to the next.
 func (a *account) retire() {
-	if a.loan.receipt.ID != 0 {
+	if a.loan != nil {
 		a.over = append(a.over, a.loan)
 	}
-	a.loan, a.next = a.next, loan{}
+	a.loan, a.next = a.next, nil
 }
 
 // recall puts all loans aside, the one that the lender may be asking for included.
@@ -127,25 +133,4 @@ func (a *account) recall() {
 	a.retire()
 	a.retire()
 	a.calls++
-}
-
-// spend takes bal's cost from the loan, which is ready, and writes the answer
-// into bal. The answer's numbers count the whole loan as spent; the view that is
-// returned is for receipts, in which each charge has its own stretch of time, as
-// if charged one by one.
-func (a *account) spend(bal *weir.Balance, now time.Duration) algo.View {
-	loan := &a.loan
-	loan.left -= bal.Cost
-	bal.View = loan.after
-	v := &bal.View
-	v.Now += (now - loan.granted).Microseconds()
-	v.At = max(v.At, v.Now)
-	if v.Full < v.At {
-		v.Full, v.Phase = v.At, 0
-	}
-	bal.Fits, bal.Debited, bal.Blocked, bal.Delay = true, true, 0, 0
-	if a.quota.Kind.Bucket() {
-		a.quota.ChargeBucket(&loan.running, &bal.Debit)
-	}
-	return loan.running
 }

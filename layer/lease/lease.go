@@ -4,9 +4,10 @@
 // instance borrows a block of units: they are debited in the store first, then
 // spent from memory, and what is left goes back when the loan's time is up.
 //
-//	take ─▶ is the key hot? ─ no ─▶ store
-//	           └ yes ─▶ a loan with units left ─▶ spend, answer
-//	                     └ none, or not enough ─▶ store   (and the lender is told)
+//	take ─▶ this processor's purse has units of the key ─▶ spend, answer
+//	         └ no ─▶ is the key hot? ─ no ─▶ store
+//	                  └ yes ─▶ a loan with units left ─▶ fill the purse, spend, answer
+//	                            └ none, or not enough ─▶ store   (and the lender is told)
 //	lender (one goroutine): borrows before a loan runs out, returns what is over
 //
 // What it costs. Nothing is admitted that was not debited, so over any long time
@@ -29,13 +30,15 @@
 // Token buckets and the two window counters are lent. A leaky bucket's delay and
 // a log's entries are each caller's own.
 //
-// Lock rule: a shard's mutex guards its accounts; the lender never holds it while
-// it talks to the store.
+// Lock rule: a shard's mutex guards its accounts and their loans, a purse's mutex
+// its slices. A shard's may be taken under a purse's, never the other way round, and
+// never two of a kind. Nobody holds either while talking to the store.
 package lease
 
 import (
 	"context"
 	"hash/maphash"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,14 +90,23 @@ type Leases struct {
 	now       func() time.Duration
 	seed      maphash.Seed
 	shards    [shards]shard
-	wishes    chan print // keys that want a loan
+	purses    []purse
+	held      sync.Pool     // of *purse: each processor finds its own again
+	handed    atomic.Uint32 // how often a purse was handed to held
+	wishes    chan print    // keys that want a loan
 	stop      chan struct{}
 	lender    sync.WaitGroup
 	closing   sync.Once
 	stats     counters
 }
 
-type counters struct{ spent, borrowed, returned, out, peak atomic.Int64 }
+// counters are what the lender moves; what was spent is counted by the purses.
+type counters struct {
+	borrowed atomic.Int64
+	returned atomic.Int64 // given back, and the store heard of it
+	ended    atomic.Int64 // given back, whether or not it did
+	peak     atomic.Int64
+}
 
 // Stats counts units.
 type Stats struct {
@@ -131,6 +143,11 @@ func New(store Lender, o Options) *Leases {
 	for i := range l.shards {
 		l.shards[i].accounts = make(map[print]*account)
 	}
+	l.purses = make([]purse, 4*runtime.NumCPU())
+	if o.Stepped { // what happens is then the same at every run
+		l.purses = l.purses[:1]
+	}
+	l.held.New = func() any { return &l.purses[int(l.handed.Add(1))%len(l.purses)] }
 	if !o.Stepped {
 		l.lender.Go(l.lend)
 	}
@@ -143,7 +160,12 @@ func (l *Leases) Caps() weir.Caps { return l.store.Caps() }
 // Stats returns the counters.
 func (l *Leases) Stats() Stats {
 	c := &l.stats
-	return Stats{c.spent.Load(), c.borrowed.Load(), c.returned.Load(), c.out.Load(), c.peak.Load()}
+	// In this order Out is never too small: units are spent before they are counted
+	// as given back.
+	returned, ended := c.returned.Load(), c.ended.Load()
+	spent := l.spent()
+	borrowed := c.borrowed.Load()
+	return Stats{Spent: spent, Borrowed: borrowed, Returned: returned, Out: borrowed - spent - ended, Peak: c.peak.Load()}
 }
 
 // Close gives back what is lent and closes the store.
@@ -159,22 +181,26 @@ func (l *Leases) Close() error {
 // Apply implements weir.Store.
 func (l *Leases) Apply(ctx context.Context, bills []*weir.Bill) {
 	if len(bills) == 1 {
-		if !l.spend(bills[0]) {
-			l.store.Apply(ctx, bills)
-			l.heard(bills[0])
+		if !l.Answer(bills[0]) {
+			l.Ask(ctx, bills)
 		}
 		return
 	}
 	left := make([]*weir.Bill, 0, len(bills))
 	for _, b := range bills {
-		if !l.spend(b) {
+		if !l.Answer(b) {
 			left = append(left, b)
 		}
 	}
 	if len(left) > 0 {
-		l.store.Apply(ctx, left)
+		l.Ask(ctx, left)
 	}
-	for _, b := range left {
+}
+
+// Ask is Apply for bills that Answer did not answer.
+func (l *Leases) Ask(ctx context.Context, bills []*weir.Bill) {
+	l.store.Apply(ctx, bills)
+	for _, b := range bills {
 		l.heard(b)
 	}
 }
@@ -193,6 +219,7 @@ func (l *Leases) heard(b *weir.Bill) {
 
 // recall ends the loans of c's key under any limit: a command may name its balance
 // by another limit than the takes do. Commands are rare, so it looks everywhere.
+// The purses come last: they are filled from loans that have not ended.
 func (l *Leases) recall(c *weir.Charge) {
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -204,6 +231,7 @@ func (l *Leases) recall(c *weir.Charge) {
 		}
 		s.mu.Unlock()
 	}
+	l.empty(func(o *slice) bool { return o.account.charge.Key == c.Key && o.account.charge.Space == c.Space })
 }
 
 // lendable returns the balance of a bill that a loan could answer, or nil. Only
@@ -222,42 +250,33 @@ func lendable(b *weir.Bill) *weir.Balance {
 	return bal
 }
 
-// spend answers b from a loan, if there is one with enough left.
-func (l *Leases) spend(b *weir.Bill) bool {
+// Answer answers b from what is on loan, if that is enough, and reports whether it
+// did.
+func (l *Leases) Answer(b *weir.Bill) bool {
 	bal := lendable(b)
 	if bal == nil {
 		return false
 	}
-	most := bal.Quota.Most() * l.overshoot / 1_000_000
-	if most < leastLoan {
-		return false
-	}
-	p := l.print(bal.Charge)
+	key := maphash.String(l.seed, bal.Charge.Key)
 	now := l.now()
-	s := &l.shards[p.b%shards]
-	s.mu.Lock()
-	a := s.accounts[p]
-	if a == nil {
-		s.watch(p, bal, most, now)
-		s.mu.Unlock()
-		return false
-	}
-	wants := a.tally(now, bal.Cost, l.hot)
+	purse := l.held.Get().(*purse)
+	purse.mu.Lock()
+	o := &purse.slices[key%slices]
+	spent := o.of(bal.Charge) && o.left >= bal.Cost && now < o.loan.until || l.fill(o, bal, key, now)
 	var running algo.View
-	spent := a.ready(bal.Cost, now)
 	if spent {
-		running = a.spend(bal, now)
+		running = o.spend(bal, now)
+		purse.spent += bal.Cost
 	}
-	s.mu.Unlock()
-	if wants {
-		l.wish(p)
-	}
+	purse.mu.Unlock()
+	l.held.Put(purse)
 	if !spent {
 		return false
 	}
-	l.stats.spent.Add(bal.Cost)
-	l.stats.out.Add(-bal.Cost)
 	b.Settle(source)
+	if b.NoReceipts {
+		return true
+	}
 	for i := range b.Charges {
 		if r := &b.Charges[i].Receipt; bal.Quota.Kind.Bucket() {
 			r.Due, r.Phase = running.Full, running.Phase
@@ -276,7 +295,7 @@ func (l *Leases) heed(b *weir.Bill) {
 	if bal == nil {
 		return
 	}
-	p := l.print(bal.Charge)
+	p := l.print(bal.Charge, maphash.String(l.seed, bal.Charge.Key))
 	s := &l.shards[p.b%shards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,8 +319,9 @@ func (l *Leases) wish(p print) {
 	}
 }
 
-func (l *Leases) print(c *weir.Charge) print {
-	p := print{maphash.String(l.seed, c.Key), maphash.Comparable(l.seed, c.Limit)}
+// print identifies c's balance and limit, of whose key the hash is known.
+func (l *Leases) print(c *weir.Charge, key uint64) print {
+	p := print{key, maphash.Comparable(l.seed, c.Limit)}
 	if c.Space != "" {
 		p.a ^= maphash.String(l.seed, c.Space) * 0x9E3779B97F4A7C15
 	}

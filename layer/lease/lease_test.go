@@ -271,7 +271,7 @@ func TestCommandsEndLoans(t *testing.T) {
 	borrow := func(key string) {
 		t.Helper()
 		for range 10 {
-			i.take(t, key, limit, 1)
+			i.take(t, key, limit, 50) // so that a purse holds more than the next take
 			i.leases.Step()
 		}
 		if b := i.take(t, key, limit, 1); b.Source != "lease" {

@@ -59,6 +59,12 @@ func (l *Leases) borrow(p print) {
 	charge.Cost, charge.Receipt = 1, weir.Receipt{}
 	before := l.now()
 	granted, until, after, err := l.store.Lend(context.Background(), &charge, want, most, life)
+	if err == nil && granted > 0 {
+		l.stats.borrowed.Add(granted)
+		if out := l.Stats().Out; out > l.stats.peak.Load() {
+			l.stats.peak.Store(out) // only the lender borrows
+		}
+	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,12 +73,7 @@ func (l *Leases) borrow(p print) {
 		a.dry = l.now() + beat/4
 		return
 	}
-	l.stats.borrowed.Add(granted)
-	out := l.stats.out.Add(granted)
-	for peak := l.stats.peak.Load(); out > peak && !l.stats.peak.CompareAndSwap(peak, out); {
-		peak = l.stats.peak.Load()
-	}
-	one := loan{
+	one := &loan{
 		receipt: charge.Receipt, left: granted, granted: before, until: before + until,
 		after: after, running: unspent(&quota, after, granted),
 	}
@@ -80,7 +81,7 @@ func (l *Leases) borrow(p print) {
 		a.over = append(a.over, one)
 		return
 	}
-	if a.next = one; a.loan.left == 0 {
+	if a.next = one; a.loan == nil || a.loan.left == 0 {
 		a.retire()
 	}
 }
@@ -94,28 +95,37 @@ func unspent(q *algo.Quota, after algo.View, units int64) algo.View {
 	return after
 }
 
-// collect gives back what is left of loans whose time is up, or of all.
+// collect gives back what is left of loans whose time is up, or of all. A loan is
+// given back when no purse holds any of it: one whose slice is being filled just now
+// is left for the next time.
 func (l *Leases) collect(all bool) {
+	now := l.now()
+	l.empty(func(o *slice) bool { return all || now >= o.loan.until || o.left == 0 })
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		var over []loan
+		var over []*loan
 		var charges []weir.Charge
-		now := l.now()
 		for _, a := range s.accounts {
 			for range 2 {
-				if a.loan.receipt.ID != 0 && (all || now >= a.loan.until || a.loan.left == 0) {
+				if o := a.loan; o != nil && (all || now >= o.until || o.left == 0 && o.held == 0) {
 					a.retire()
 				}
 			}
-			for _, loan := range a.over {
-				over, charges = append(over, loan), append(charges, a.charge)
+			waiting := a.over[:0]
+			for _, o := range a.over {
+				if o.held > 0 {
+					waiting = append(waiting, o)
+					continue
+				}
+				over, charges = append(over, o), append(charges, a.charge)
 			}
-			a.over = nil
+			clear(a.over[len(waiting):])
+			a.over = waiting
 		}
 		s.mu.Unlock()
 		for j := range over {
-			l.giveBack(charges[j], &over[j])
+			l.giveBack(charges[j], over[j])
 		}
 	}
 }
@@ -125,7 +135,7 @@ func (l *Leases) collect(all bool) {
 func (l *Leases) giveBack(charge weir.Charge, o *loan) {
 	charge.Receipt = o.receipt
 	err := l.store.Return(context.Background(), &charge, o.left)
-	l.stats.out.Add(-o.left)
+	l.stats.ended.Add(o.left)
 	if err == nil {
 		l.stats.returned.Add(o.left)
 	}

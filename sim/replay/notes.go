@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
-	"github.com/weirhq/weir/sim/accesslog"
 )
 
 // notes are what is counted of some requests. They are written where requests
@@ -55,21 +54,21 @@ func (run *Run) hashKeys() {
 	}
 }
 
-// note notes the request that was decided last.
-func (run *Run) note(n *notes, r *accesslog.Record, err error) {
+// note notes a decided request, with the verdict if it was open.
+func (run *Run) note(n *notes, r *request) {
 	v := &run.verdict
-	request := noted{at: r.At, allowed: v.Bill.Allowed, failed: err != nil}
+	request := noted{at: r.at, allowed: r.allowed, failed: r.err != nil}
 	first := len(n.charges)
 	switch {
-	case err != nil:
-		n.errs = append(n.errs, err)
-	case v.Rule != nil:
-		text := r.Client
+	case r.err != nil:
+		n.errs = append(n.errs, r.err)
+	case r.rule != nil:
+		text := r.record.Client
 		n.charges = append(n.charges, charged{
-			hash: maphash.String(run.seed, text), seat: int32(2 * run.numbers[v.Rule]), key: uint16(len(text)), missing: true,
+			hash: maphash.String(run.seed, text), seat: int32(2 * run.numbers[r.rule]), key: uint16(len(text)), missing: true,
 		})
 		n.texts = append(n.texts, text...)
-	default:
+	case r.open:
 		for i := range v.Rules {
 			d, seat := &v.Bill.Each[i], seatOf(v, i)
 			c := charged{hash: run.hashes[i], seat: int32(seat), allowed: d.Allowed}
@@ -83,8 +82,8 @@ func (run *Run) note(n *notes, r *accesslog.Record, err error) {
 			n.charges = append(n.charges, c)
 		}
 	}
-	if err == nil && !v.Bill.Allowed && run.clients != nil {
-		text := run.clientText(r)
+	if r.err == nil && !r.allowed && run.clients != nil {
+		text := r.client()
 		request.client = int32(len(text))
 		n.texts = append(n.texts, text...)
 	}

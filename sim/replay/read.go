@@ -7,41 +7,37 @@ import (
 	"io"
 	"sync"
 
-	"github.com/weirhq/weir/policy"
 	"github.com/weirhq/weir/sim/accesslog"
 )
 
 // A log is long and its requests must be decided one after the other, so the
 // work is cut where order does not matter yet, and where it has been kept:
 //
-//	lines → records │ order, sketch │ who is it, which limits apply, decide │ count
+//	lines → records │ in order: who is it, which limits apply │ decide │ count
 //
-// Each part is a goroutine. What goes from one to the next is small.
+// Each part is a goroutine. Deciding is the longest, so that what needs no
+// balance is done before it. What goes from one part to the next is small, and
+// used again.
 
 const (
 	ahead = 4 // how many batches wait between two parts
 	books = 2 * ahead
 )
 
-// sheet is records in order, with what the policy says of each without its caller.
-type sheet struct {
-	given    *accesslog.Given
-	sketches []*policy.Sketch
-}
-
 // Read decides every request of the files. after is called now and then, or is
 // nil. The error is ctx's.
 func (run *Run) Read(ctx context.Context, files *accesslog.Files, after func()) error {
 	ctx, stop := context.WithCancel(ctx)
-	ordered, decided, used := make(chan *sheet, ahead), make(chan *notes, ahead), make(chan *notes, books)
+	matched, sheets := make(chan *sheet, ahead), make(chan *sheet, books)
+	decided, used := make(chan *notes, ahead), make(chan *notes, books)
 	for range books {
+		sheets <- new(sheet)
 		used <- new(notes)
 	}
 	var failed error // of the files
 	var parts sync.WaitGroup
 	parts.Go(func() {
-		defer close(ordered)
-		known := newSketches(run.gate)
+		defer close(matched)
 		for {
 			given, err := files.Next(ctx)
 			if err != nil {
@@ -50,26 +46,23 @@ func (run *Run) Read(ctx context.Context, files *accesslog.Files, after func()) 
 				}
 				return
 			}
-			s := &sheet{given: given, sketches: make([]*policy.Sketch, len(given.Records))}
-			for i, r := range given.Records {
-				s.sketches[i] = known.of(r)
+			s := <-sheets
+			s.clear()
+			s.given = given
+			for _, r := range given.Records {
+				run.matcher.match(ctx, r, s)
 			}
-			ordered <- s
+			matched <- s
 		}
 	})
 	parts.Go(func() {
 		defer close(decided)
-		for s := range ordered {
+		for s := range matched {
 			n := <-used
 			n.clear()
-			for _, r := range s.given.Records { // all at once, so that the waits for memory overlap
-				run.touched += r.At
-			}
-			for i, r := range s.given.Records {
-				run.verdict.Sketch = s.sketches[i]
-				run.decide(ctx, r, n)
-			}
+			run.decide(ctx, s, n)
 			s.given.Done()
+			sheets <- s
 			decided <- n
 		}
 	})

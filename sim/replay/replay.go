@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"strings"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
@@ -29,17 +28,17 @@ type Run struct {
 	memory  *weir.Memory
 	now     int64 // microseconds; the clock of the gate's store
 	alone   *alone
-	call    identity.Call
-	fields  fields
 	verdict gate.Verdict
-	wants   accesslog.Wants
-	names   names
 	seed    maphash.Seed
 	hashes  []uint64             // of the keys of the request at hand
 	least   []least              // by seat
 	numbers map[*policy.Rule]int // of the rules
-	touched int64                // means nothing: see Read
-	one     notes                // for Take
+
+	matcher *matcher // what matches, in another goroutine while logs are read
+
+	// For Take.
+	sheet sheet
+	notes notes
 
 	// What counts, in another goroutine while logs are read.
 	seen                               int64 // the clock of the tallies, which follow
@@ -67,7 +66,7 @@ type Options struct {
 
 // New returns a Run of a policy, with the resolver that goes with it.
 func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
-	run := &Run{wants: o.Wants, seed: maphash.MakeSeed(), numbers: map[*policy.Rule]int{}, seenBy: seats{}}
+	run := &Run{seed: maphash.MakeSeed(), numbers: map[*policy.Rule]int{}, seenBy: seats{}}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}
@@ -80,6 +79,7 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 		return nil, err
 	}
 	run.gate = gate.New(run.limiter, r, p)
+	run.matcher = newMatcher(run.gate, o.Wants)
 	run.verdict.Door, run.verdict.Bill.NoReceipts = "replay", true
 	rules := run.gate.Policy().Rules()
 	run.alone = newAlone(run.memory, o.MaxBytes, len(rules))
@@ -96,7 +96,7 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 }
 
 // Wants returns Options.Wants.
-func (run *Run) Wants() accesslog.Wants { return run.wants }
+func (run *Run) Wants() accesslog.Wants { return run.matcher.wants }
 
 // Close frees the balances.
 func (run *Run) Close() error {
@@ -105,93 +105,27 @@ func (run *Run) Close() error {
 
 // Take decides a request at its time. The error is a dead context's.
 func (run *Run) Take(ctx context.Context, r *accesslog.Record) error {
-	run.one.clear()
-	run.decide(ctx, r, &run.one)
-	return run.count(&run.one)
+	run.sheet.clear()
+	run.matcher.match(ctx, r, &run.sheet)
+	run.notes.clear()
+	run.decide(ctx, &run.sheet, &run.notes)
+	return run.count(&run.notes)
 }
 
-// decide decides a request and notes what is to be counted of it.
-func (run *Run) decide(ctx context.Context, r *accesslog.Record, to *notes) {
-	call, v := &run.call, &run.verdict
-	call.Peer = r.IP
-	if !r.IP.IsValid() && r.Client != "" {
-		call.Peer = run.names.address(r.Client)
-	}
-	call.Method, call.Path, call.Query, call.Host = r.Method, r.Path, r.Query, r.Host
-	if run.wants != 0 {
-		run.fields.record = r
-		call.Header = &run.fields
-	}
-	run.now = max(run.now, r.At)
-	err := run.gate.Decide(ctx, call, v)
-	if err == nil && len(v.Rules) > 0 {
-		run.hashKeys()
-		err = run.alone.judge(ctx, v, run.hashes)
-	}
-	run.note(to, r, err)
-}
-
-// clientText names the client as the policy counts it.
-func (run *Run) clientText(r *accesslog.Record) string {
-	switch {
-	case !r.IP.IsValid():
-		return r.Client
-	case run.verdict.Caller.Network.IsValid():
-		return string(identity.AppendNetwork(nil, run.verdict.Caller.Network))
-	}
-	return r.Client
-}
-
-// fields are the header fields that a log has, as an identity.Header. The result
-// of Values is valid until the next call.
-type fields struct {
-	record *accesslog.Record
-	one    [1]string
-}
-
-// WantsOf returns the fields of records that a policy asks for. trusts says that
-// it believes some peers' forwarding headers.
-func WantsOf(p *policy.Policy, trusts bool) (w accesslog.Wants) {
-	ask := func(header string) {
-		switch header {
-		case "User-Agent":
-			w |= accesslog.WantAgent
-		case "Referer":
-			w |= accesslog.WantReferer
-		case "X-Forwarded-For":
-			w |= accesslog.WantForwarded
-		}
-	}
-	for _, r := range p.Rules() {
-		for _, part := range r.Key {
-			ask(strings.TrimPrefix(strings.TrimPrefix(part.String(), "fold:"), "header:"))
-		}
-		for _, c := range []*policy.Conditions{&r.Match, &r.Not} {
-			for _, h := range c.Headers {
-				ask(h.Name)
+// decide decides the requests of a sheet and notes what is to be counted of them.
+func (run *Run) decide(ctx context.Context, s *sheet, to *notes) {
+	v, first := &run.verdict, 0
+	for i := range s.requests {
+		r := &s.requests[i]
+		run.now = max(run.now, r.at)
+		if r.open {
+			if r.err = run.gate.DecideClaims(ctx, v, &s.claims, first, r.claims); r.err == nil {
+				run.hashKeys()
+				r.err = run.alone.judge(ctx, v, run.hashes)
 			}
+			r.allowed = v.Bill.Allowed
 		}
+		first = r.claims
+		run.note(to, r)
 	}
-	if trusts {
-		w |= accesslog.WantForwarded
-	}
-	return w
-}
-
-// Values implements identity.Header.
-func (f *fields) Values(name string) []string {
-	switch name {
-	case "X-Forwarded-For":
-		f.one[0] = f.record.Forwarded
-	case "User-Agent":
-		f.one[0] = f.record.Agent
-	case "Referer":
-		f.one[0] = f.record.Referer
-	default:
-		return nil
-	}
-	if f.one[0] == "" {
-		return nil
-	}
-	return f.one[:]
 }

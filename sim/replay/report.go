@@ -83,7 +83,7 @@ func (run *Run) Report(lines accesslog.Summary) *Report {
 func (t *tally) report(run *Run, seat int, limit string, decides bool) Rule {
 	r := Rule{
 		Rule: t.name, Matched: t.matched, Denied: t.denied, Callers: t.callers, CallersDenied: int64(len(t.texts)),
-		Top: t.top(&run.names), Limit: limit, Decides: decides, Worst: t.worst.report(), series: t.series, Headroom: -1,
+		Top: t.top(&run.matcher.names), Limit: limit, Decides: decides, Worst: t.worst.report(), series: t.series, Headroom: -1,
 	}
 	if t.denied > 0 {
 		r.First, r.Last = instant(t.first), instant(t.last)

@@ -10,8 +10,8 @@ import (
 )
 
 // sketches keeps what the policy says of the requests of a log by method, host
-// and path. It is filled in another goroutine than the one that decides. A log
-// whose requests are all different is better off without, which is found out.
+// and path. A log whose requests are all different is better off without, which
+// is found out.
 type sketches struct {
 	gate         *gate.Gate
 	known        map[target]*policy.Sketch
