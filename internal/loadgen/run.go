@@ -114,8 +114,12 @@ func Run(ctx context.Context, load Load, open func() Ask) *Result {
 }
 
 // run asks until the time is up. Client i of n makes every n-th check of the
-// schedule; one that is late goes on at once, and its lateness is latency.
+// schedule; one that is late goes on at once, and its lateness is latency. It has a
+// context of its own, as requests have: if all waited on one, its lock would be what
+// is measured.
 func (c *client) run(ctx context.Context, load *Load, i int, began time.Time, ask Ask) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	keys := newPicker(load.Spread, load.Keys, load.Seed, uint64(i))
 	taken := make([]time.Duration, 0, pocket)
 	defer func() { c.latency.addAll(taken) }()
