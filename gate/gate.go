@@ -68,17 +68,17 @@ func (g *Gate) Resolver() *identity.Resolver { return g.current.Load().resolver 
 // input (*weir.InputError: nothing was charged), a dead context, or
 // weir.ErrClosed; a store failure is an answer.
 func (g *Gate) Decide(ctx context.Context, call *identity.Call, v *Verdict) error {
-	if decided, err := g.match(ctx, call, v); decided || err != nil {
+	if open, err := g.Claim(ctx, call, v, &v.claims); !open || err != nil {
 		return err
 	}
-	v.boundWaits()
-	v.bills[0] = &v.Bill
-	return g.limiter.Decide(ctx, v.bills[:]...)
+	return g.charge(ctx, v, &v.claims, 0, v.claims.Len())
 }
 
-// match is the first half of Decide: who is it, and which limits apply. decided
-// says that there is nothing to charge, and v holds the answer.
-func (g *Gate) match(ctx context.Context, call *identity.Call, v *Verdict) (decided bool, err error) {
+// Claim is the first half of Decide, which asks no store: who is it, and which
+// limits apply. open says that the request hangs on the claims that were added
+// to c; else v holds the answer. It is for who decides many requests and has
+// another goroutine for the second half, DecideClaims.
+func (g *Gate) Claim(ctx context.Context, call *identity.Call, v *Verdict, c *policy.Claims) (open bool, err error) {
 	v.reset()
 	v.Bill.Note = v
 	v.match.Sketch = v.Sketch
@@ -87,31 +87,48 @@ func (g *Gate) match(ctx context.Context, call *identity.Call, v *Verdict) (deci
 	if now.policy.Exempt(call, &v.Caller, &v.match) {
 		v.Exempt = true
 		v.settle(true, weir.OK)
-		return true, ctx.Err()
+		return false, ctx.Err()
 	}
 	if err := now.resolver.Identify(ctx, call, &v.Caller); err != nil {
 		return false, err
 	}
 	if v.Caller.Disabled() {
-		return true, g.refuse(ctx, v, weir.Blocked, nil)
+		return false, g.refuse(ctx, v, weir.Blocked, nil)
 	}
 	v.match.Modes = g.modes()
-	if err := now.policy.Charges(call, &v.Caller, &v.match); err != nil {
+	first := c.Len()
+	if err := now.policy.Claim(call, &v.Caller, &v.match, c); err != nil {
 		return false, err
 	}
 	if v.match.Denied != nil {
-		return true, g.refuse(ctx, v, weir.Missing, v.match.Denied)
+		return false, g.refuse(ctx, v, weir.Missing, v.match.Denied)
 	}
 	v.Exempt = v.match.Exempt
-	v.Bill.Charges, v.Rules = v.match.Charges, v.match.Rules
-	if len(v.Bill.Charges) == 0 {
+	if c.Len() == first {
 		v.settle(true, weir.OK)
-		return true, ctx.Err()
+		return false, ctx.Err()
 	}
 	if call.Peek {
 		v.Bill.Verb = algo.Peek
 	}
-	return false, nil
+	return true, nil
+}
+
+// DecideClaims is the second half of Decide: it takes what the claims of one
+// request come to, which are those from first up to end. v may be another than
+// Claim's; it then knows neither caller nor routes, and the request is no peek.
+func (g *Gate) DecideClaims(ctx context.Context, v *Verdict, c *policy.Claims, first, end int) error {
+	v.reset()
+	v.Bill.Note = v
+	return g.charge(ctx, v, c, first, end)
+}
+
+func (g *Gate) charge(ctx context.Context, v *Verdict, c *policy.Claims, first, end int) error {
+	v.match.Charge(c, first, end)
+	v.Bill.Charges, v.Rules = v.match.Charges, v.match.Rules
+	v.boundWaits()
+	v.bills[0] = &v.Bill
+	return g.limiter.Decide(ctx, v.bills[:]...)
 }
 
 // Sketch returns what the policy in force says of all requests with the call's

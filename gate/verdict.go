@@ -32,8 +32,9 @@ type Verdict struct {
 	Exempt bool         // an exempt entry matched
 	Rule   *policy.Rule // that refused for want of a key part
 
-	match policy.Match
-	bills [1]*weir.Bill
+	match  policy.Match
+	claims policy.Claims // of Decide
+	bills  [1]*weir.Bill
 }
 
 // Shown reports whether charge i may be shown in response headers.
@@ -118,6 +119,7 @@ func (v *Verdict) reset() {
 	v.Bill.Charges, v.Bill.Each = v.Bill.Charges[:0], v.Bill.Each[:0]
 	v.Bill.Decision, v.Bill.Err, v.Bill.Note, v.Bill.ID = weir.Decision{}, nil, nil, [16]byte{}
 	v.Bill.MaxWait, v.Bill.Verb = 0, 0
+	v.claims.Clear()
 	v.Rules, v.Exempt, v.Rule = nil, false, nil
 	v.Caller = identity.Caller{}
 }

@@ -14,7 +14,8 @@ import (
 //	readings of the path ─┬─ exempt under every reading: done, nothing is charged
 //	                      └─ for each candidate of the index, in the order of the file:
 //	                         match and not not, under any reading
-//	                         → limit (override, plan, rule) → key → charge, and its try
+//	                         → limit (override, plan, rule) → key → claim
+//	                      → each claim a charge, and its try
 //
 // A rule that matches under two readings is charged once if the key is the same,
 // at the higher cost, and once for each key otherwise: whichever reading the
@@ -64,6 +65,18 @@ func (p *Policy) request(call *identity.Call, caller *identity.Caller, m *Match)
 // *weir.InputError: the path is ambiguous and such paths are refused, or more
 // limits apply than one bill holds. Nothing must then be charged.
 func (p *Policy) Charges(call *identity.Call, caller *identity.Caller, m *Match) error {
+	m.claims.Clear()
+	if err := p.Claim(call, caller, m, &m.claims); err != nil {
+		return err
+	}
+	m.Charge(&m.claims, 0, m.claims.Len())
+	return nil
+}
+
+// Claim adds to c what rules want of the request and fills the rest of m, that
+// is all but the charges and their rules, which Match.Charge makes of the claims.
+// The error is that of Charges; c has then no more than before.
+func (p *Policy) Claim(call *identity.Call, caller *identity.Caller, m *Match, c *Claims) error {
 	asked := m.asked == call
 	q := p.request(call, caller, m)
 	if !asked && p.mayExempt(m) && p.exempt(p.early, p.earlyIndex, &q, m) || p.exempt(p.late, p.lateIndex, &q, m) {
@@ -73,35 +86,46 @@ func (p *Policy) Charges(call *identity.Call, caller *identity.Caller, m *Match)
 	if p.rejectTwice && len(m.readings) > 1 {
 		return &weir.InputError{Field: "path", Problem: "can be read in more than one way, and such paths are refused here"}
 	}
-	if len(p.rules) == 0 {
+	first := len(c.list)
+	p.claim(&q, m, c)
+	if m.Denied != nil {
+		c.list = c.list[:first]
 		return nil
 	}
-	if s := p.sketched(m); s != nil {
-		for i := range s.rules {
-			if p.chargeSketched(&s.rules[i], &q, m); m.Denied != nil {
-				return nil
-			}
-		}
-	} else {
-		m.clearFound(len(p.rules))
-		for _, q.path = range m.readings {
-			p.index.find(m.found, &q)
-		}
-		if m.Explain { // every rule has to say why not
-			for i := range p.rules {
-				m.found.add([]int{i})
-			}
-		}
-		for i := range m.found.all {
-			if p.charge(&p.rules[i], &q, m); m.Denied != nil {
-				return nil
-			}
-		}
-	}
-	if len(m.Charges) > algo.MaxCharges {
+	if c.charges(first) > algo.MaxCharges {
+		c.list = c.list[:first]
 		return &weir.InputError{Field: "limits", Problem: "more than 32 limits apply to this request, and a bill holds no more; narrow the match: of some rules"}
 	}
 	return nil
+}
+
+// claim adds the claims of all rules, up to one that refuses the request.
+func (p *Policy) claim(q *request, m *Match, c *Claims) {
+	if len(p.rules) == 0 {
+		return
+	}
+	if s := p.sketched(m); s != nil {
+		for i := range s.rules {
+			if p.claimSketched(&s.rules[i], q, m, c); m.Denied != nil {
+				return
+			}
+		}
+		return
+	}
+	m.clearFound(len(p.rules))
+	for _, q.path = range m.readings {
+		p.index.find(m.found, q)
+	}
+	if m.Explain { // every rule has to say why not
+		for i := range p.rules {
+			m.found.add([]int{i})
+		}
+	}
+	for i := range m.found.all {
+		if p.claimRule(&p.rules[i], q, m, c); m.Denied != nil {
+			return
+		}
+	}
 }
 
 // exempt reports whether an entry holds under every reading.
@@ -126,13 +150,13 @@ func (p *Policy) exempt(list []conditions, x *index, q *request, m *Match) bool 
 	return true
 }
 
-// charge adds what r charges under any reading of the request.
-func (p *Policy) charge(r *rule, q *request, m *Match) {
-	first := len(m.Charges)
+// claimRule adds what r claims under any reading of the request.
+func (p *Policy) claimRule(r *rule, q *request, m *Match, c *Claims) {
+	first := len(c.list)
 	for i := range m.readings {
 		q.path = m.readings[i]
 		if why := r.match.match(q); why != holds {
-			if m.Explain && i == len(m.readings)-1 && len(m.Charges) == first {
+			if m.Explain && i == len(m.readings)-1 && len(c.list) == first {
 				m.skip(r, missWords[why]+" does not match")
 			}
 			continue
@@ -141,8 +165,8 @@ func (p *Policy) charge(r *rule, q *request, m *Match) {
 			m.skip(r, "match.not excludes it")
 			continue
 		}
-		limit := p.limit(r, q.caller)
-		if limit == (weir.Limit{}) {
+		limit := p.limit(r, q.caller, c)
+		if limit == nil {
 			m.skip(r, "the caller's plan has no limit here")
 			return
 		}
@@ -150,79 +174,51 @@ func (p *Policy) charge(r *rule, q *request, m *Match) {
 		if r.routed {
 			route = r.routeOf(q.path)
 		}
-		if !r.add(q, m, first, limit, route, r.costOf(q.path)) {
+		if !r.claim(q, m, c, first, limit, route, r.costOf(q.path)) {
 			return
 		}
 	}
 }
 
-// add charges r under one reading, which has the route and the cost. Charges of r
-// under earlier readings begin at first. It returns false if the rule is through.
-func (r *rule) add(q *request, m *Match, first int, limit weir.Limit, route string, cost int64) bool {
+// claim adds r's claim under one reading, which has the route and the cost.
+// Claims of r under earlier readings begin at first. It returns false if the rule
+// is through.
+func (r *rule) claim(q *request, m *Match, c *Claims, first int, limit *weir.Limit, route string, cost int64) bool {
 	mode := m.Modes.of(r)
-	at, missing, key := len(m.keys), -1, r.fixed
+	at, missing, key := len(c.keys), -1, r.fixed
 	if r.byIP {
 		key = m.byIP
 	}
 	if key == "" {
 		source := q.source(route)
 		var keys []byte
-		keys, missing = identity.AppendKey(m.keys, r.Key, &source, r.OnMissing == UseIP)
+		keys, missing = identity.AppendKey(c.keys, r.Key, &source, r.OnMissing == UseIP)
 		if missing >= 0 && r.OnMissing != UseIP {
 			if r.OnMissing == Deny && mode == Enforce {
-				m.deny(r)
+				m.Denied = &r.Rule
 			} else if m.Explain {
 				m.skip(r, "the key part "+r.Key[missing].String()+" is missing")
 			}
 			return false
 		}
-		m.keys = keys
+		c.keys = keys
 		key = view(keys[at:])
 	}
 	if q.call.Cost != 0 {
 		cost = q.call.Cost
 	}
-	if raise(m.Charges[first:], key, cost) {
-		m.keys = m.keys[:at]
+	if c.raise(first, key, cost) {
+		c.keys = c.keys[:at]
 		return true
 	}
 	if r.byIP && missing < 0 {
 		m.byIP = key
 	}
-	live := len(m.Charges)
-	charge := m.enter(r, r.expose && mode == Enforce, false)
-	charge.Key, charge.Limit, charge.Cost, charge.Peek, charge.Space, charge.Group = key, limit, cost, cost == 0, r.space, r.group(key)
-	if mode == Shadow {
-		charge.Trial = -1
-	}
-	if r.hasTry {
-		try := m.enter(r, false, true)
-		*try = m.Charges[live]
-		try.Limit, try.Space, try.Trial = r.Try, r.trySpace, -1
-		// A try stands in for its live charge, where there is one that decides:
-		// a shadow decides nothing, and an unlimited charge has no balance.
-		if mode == Enforce && !limit.IsUnlimited() && live < algo.MaxCharges {
-			try.Trial = int8(live + 1)
-		}
-	}
+	c.add(r, limit, key, cost, mode)
 	return true
-}
-
-// raise lifts the charges on key to cost, and reports whether there are any.
-func raise(charges []weir.Charge, key string, cost int64) bool {
-	found := false
-	for i := range charges {
-		if c := &charges[i]; c.Key == key {
-			found = true
-			if cost > c.Cost {
-				c.Cost, c.Peek = cost, false
-			}
-		}
-	}
-	return found
 }
 
 // view returns b as a string that shares its memory: Charge.Key may live in a
 // reused buffer, and a copy would be an allocation for every charge. Nothing
-// writes to these bytes until the Match is filled again.
+// writes to these bytes until the Claims are cleared.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

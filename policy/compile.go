@@ -32,6 +32,7 @@ type rule struct {
 	routed     bool   // the key holds the route
 	byIP       bool   // the key is the address and nothing else
 	fixed      string // the key, where it is the same for all requests
+	limited    bool   // Limit is given: it is not only for plans
 	hasTry     bool
 	tenantPart int // index of tenant in the key, or -1
 }
@@ -108,6 +109,7 @@ func compileRule(in *Rule, field string, f *faults) rule {
 		key, _ := identity.AppendKey(nil, r.Key, &identity.Source{}, false)
 		r.fixed = string(key)
 	}
+	r.limited = r.Limit != (weir.Limit{})
 	r.hasTry = r.Try != (weir.Limit{})
 	r.byIP = len(r.Key) == 1 && r.Key[0].String() == "ip"
 	r.checkLimits(field, f)

@@ -23,14 +23,19 @@ type Match struct {
 	Denied  *Rule   // refuses the request since a key part is missing; Charges is then empty
 	Skipped []Skipped
 
-	shown    []bool
-	tries    []bool
-	from     []*rule        // parallel to Charges
+	from     []origin       // parallel to Charges
 	asked    *identity.Call // that Exempt has answered for
-	keys     []byte
-	byIP     string // the key of rules that count by address alone, once it is known
+	claims   Claims         // of Charges
+	byIP     string         // the key of rules that count by address alone, once it is known
 	readings []string
 	found    candidates
+}
+
+// origin is where a charge is from.
+type origin struct {
+	*rule
+	shown bool // may be shown in response headers
+	try   bool
 }
 
 // Modes are the modes that rules are switched to for a while, by name; "" is
@@ -58,23 +63,21 @@ type Skipped struct {
 }
 
 // Shown reports whether charge i may be shown in response headers.
-func (m *Match) Shown(i int) bool { return m.shown[i] }
+func (m *Match) Shown(i int) bool { return m.from[i].shown }
 
 // Number returns the place of the rule of charge i among the policy's rules.
 func (m *Match) Number(i int) int { return m.from[i].number }
 
 // Try reports whether charge i is its rule's try. The live charge it stands
 // beside is the one before it.
-func (m *Match) Try(i int) bool { return m.tries[i] }
+func (m *Match) Try(i int) bool { return m.from[i].try }
 
 // reset forgets the last request and keeps the room.
 func (m *Match) reset() {
-	clear(m.Charges)
-	m.Charges, m.Rules = m.Charges[:0], m.Rules[:0]
-	m.shown, m.tries, m.from = m.shown[:0], m.tries[:0], m.from[:0]
+	m.Charges, m.Rules, m.from = m.Charges[:0], m.Rules[:0], m.from[:0]
 	m.Exempt, m.Denied, m.Skipped = false, nil, m.Skipped[:0]
 	clear(m.readings)
-	m.keys, m.readings = m.keys[:0], m.readings[:0]
+	m.readings = m.readings[:0]
 	m.asked, m.byIP = nil, ""
 }
 
@@ -92,27 +95,6 @@ func (m *Match) skip(r *rule, why string) {
 	if m.Explain {
 		m.Skipped = append(m.Skipped, Skipped{&r.Rule, why})
 	}
-}
-
-// enter adds a charge of r, to be filled in: it is long, and would be copied.
-func (m *Match) enter(r *rule, shown, try bool) *weir.Charge {
-	if n := len(m.Charges); n < cap(m.Charges) {
-		m.Charges = m.Charges[:n+1]
-		m.Charges[n] = weir.Charge{}
-	} else {
-		m.Charges = append(m.Charges, weir.Charge{})
-	}
-	m.Rules = append(m.Rules, &r.Rule)
-	m.shown = append(m.shown, shown)
-	m.tries = append(m.tries, try)
-	m.from = append(m.from, r)
-	return &m.Charges[len(m.Charges)-1]
-}
-
-func (m *Match) deny(r *rule) {
-	m.Charges, m.Rules = m.Charges[:0], m.Rules[:0]
-	m.shown, m.tries, m.from = m.shown[:0], m.tries[:0], m.from[:0]
-	m.Denied = &r.Rule
 }
 
 // source is where key parts of the request are read from.

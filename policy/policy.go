@@ -61,25 +61,28 @@ type override struct {
 const maxOverrides = 10_000
 
 // limit returns what r grants the caller. The order is: the tenant's own limit,
-// the limit of the caller's plan, the rule's limit. None at all is the zero
-// Limit.
-func (p *Policy) limit(r *rule, caller *identity.Caller) weir.Limit {
+// the limit of the caller's plan, the rule's limit. None at all is nil. What is
+// not the rule's own stands in c.
+func (p *Policy) limit(r *rule, caller *identity.Caller, c *Claims) *weir.Limit {
 	if len(caller.Limits) > 0 {
 		if text, ok := caller.Limits[r.Name]; ok {
 			if o := p.override(text); o.sound {
 				if !o.failure {
-					return o.limit.OnFailure(r.OnFailure)
+					return c.keep(o.limit.OnFailure(r.OnFailure))
 				}
-				return o.limit
+				return &o.limit
 			}
 		}
 	}
 	if caller.Plan != "" && len(r.Plans) > 0 {
 		if l, ok := r.Plans[caller.Plan]; ok {
-			return l
+			return c.keep(l)
 		}
 	}
-	return r.Limit
+	if !r.limited {
+		return nil
+	}
+	return &r.Limit
 }
 
 func (p *Policy) override(text string) *override {

@@ -3,7 +3,6 @@ package policy
 import (
 	"strings"
 
-	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/identity"
 )
 
@@ -73,12 +72,12 @@ func (p *Policy) mayExempt(m *Match) bool {
 	return s == nil || s.early
 }
 
-// chargeSketched adds what a rule of the sketch charges.
-func (p *Policy) chargeSketched(e *sketched, q *request, m *Match) {
+// claimSketched adds what a rule of the sketch claims.
+func (p *Policy) claimSketched(e *sketched, q *request, m *Match, c *Claims) {
 	if e.asks && (e.match.match(q) != holds || e.not.given && e.not.match(q) == holds) {
 		return
 	}
-	if limit := p.limit(e.rule, q.caller); limit != (weir.Limit{}) {
-		e.add(q, m, len(m.Charges), limit, e.route, e.cost)
+	if limit := p.limit(e.rule, q.caller, c); limit != nil {
+		e.claim(q, m, c, c.Len(), limit, e.route, e.cost)
 	}
 }

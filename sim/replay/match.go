@@ -1,0 +1,140 @@
+package replay
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+
+	"github.com/weirhq/weir/gate"
+	"github.com/weirhq/weir/identity"
+	"github.com/weirhq/weir/policy"
+	"github.com/weirhq/weir/sim/accesslog"
+)
+
+// matcher is the half of a replay that asks no balance: who is it, and which
+// limits apply. It is used by one goroutine, which may be ahead of the one that
+// decides.
+type matcher struct {
+	gate     *gate.Gate
+	sketches *sketches
+	call     identity.Call
+	fields   fields
+	verdict  gate.Verdict
+	wants    accesslog.Wants
+	names    names
+}
+
+// sheet is requests in order, matched.
+type sheet struct {
+	requests []request
+	claims   policy.Claims // of all, one after the other
+	given    *accesslog.Given
+}
+
+// request is what is handed on of one. It is small, for what one core has
+// written is dear to read on another.
+type request struct {
+	at     int64
+	record *accesslog.Record
+	caller netip.Prefix // the network, if there is one
+	claims int          // where its claims end
+	open   bool         // it hangs on its claims; else allowed, rule and err are the answer
+
+	allowed bool
+	rule    *policy.Rule // that refused for want of a key part
+	err     error
+}
+
+func (s *sheet) clear() {
+	s.claims.Clear()
+	clear(s.requests)
+	s.requests, s.given = s.requests[:0], nil
+}
+
+func newMatcher(g *gate.Gate, wants accesslog.Wants) *matcher {
+	m := &matcher{gate: g, sketches: newSketches(g), wants: wants}
+	m.verdict.Door = "replay"
+	return m
+}
+
+// match adds a request to a sheet.
+func (m *matcher) match(ctx context.Context, r *accesslog.Record, to *sheet) {
+	call, v := &m.call, &m.verdict
+	call.Peer = r.IP
+	if !r.IP.IsValid() && r.Client != "" {
+		call.Peer = m.names.address(r.Client)
+	}
+	call.Method, call.Path, call.Query, call.Host = r.Method, r.Path, r.Query, r.Host
+	if m.wants != 0 {
+		m.fields.record = r
+		call.Header = &m.fields
+	}
+	v.Sketch = m.sketches.of(r)
+	open, err := m.gate.Claim(ctx, call, v, &to.claims)
+	to.requests = append(to.requests, request{
+		at: r.At, record: r, caller: v.Caller.Network, claims: to.claims.Len(), open: open,
+		allowed: v.Bill.Allowed, rule: v.Rule, err: err,
+	})
+}
+
+// client names who asked as the policy counts them.
+func (r *request) client() string {
+	if r.record.IP.IsValid() && r.caller.IsValid() {
+		return string(identity.AppendNetwork(nil, r.caller))
+	}
+	return r.record.Client
+}
+
+// fields are the header fields that a log has, as an identity.Header. The result
+// of Values is valid until the next call.
+type fields struct {
+	record *accesslog.Record
+	one    [1]string
+}
+
+// Values implements identity.Header.
+func (f *fields) Values(name string) []string {
+	switch name {
+	case "X-Forwarded-For":
+		f.one[0] = f.record.Forwarded
+	case "User-Agent":
+		f.one[0] = f.record.Agent
+	case "Referer":
+		f.one[0] = f.record.Referer
+	default:
+		return nil
+	}
+	if f.one[0] == "" {
+		return nil
+	}
+	return f.one[:]
+}
+
+// WantsOf returns the fields of records that a policy asks for. trusts says that
+// it believes some peers' forwarding headers.
+func WantsOf(p *policy.Policy, trusts bool) (w accesslog.Wants) {
+	ask := func(header string) {
+		switch header {
+		case "User-Agent":
+			w |= accesslog.WantAgent
+		case "Referer":
+			w |= accesslog.WantReferer
+		case "X-Forwarded-For":
+			w |= accesslog.WantForwarded
+		}
+	}
+	for _, r := range p.Rules() {
+		for _, part := range r.Key {
+			ask(strings.TrimPrefix(strings.TrimPrefix(part.String(), "fold:"), "header:"))
+		}
+		for _, c := range []*policy.Conditions{&r.Match, &r.Not} {
+			for _, h := range c.Headers {
+				ask(h.Name)
+			}
+		}
+	}
+	if trusts {
+		w |= accesslog.WantForwarded
+	}
+	return w
+}
