@@ -42,7 +42,7 @@ mainjob: ## weir proxy before a real nginx, driven by access logs, counted by aw
 swaps: ## the policy file swapped 10,000 times under load: no decision by two policies, no balance lost
 	WEIR_SWAPS=10000 go test -count 1 -timeout 0 -run TestSwaps -v ./internal/daemon
 
-crowd: ## 10,000 idle and 1,000 slow connections on the API and on the proxy, fewer where descriptors do not suffice: other clients are answered
+crowd: ## 10,000 idle and 1,000 slow connections on the API, on what gateways ask and on the proxy, fewer where descriptors do not suffice: other clients are answered
 	WEIR_CROWD=10000 go test -count 1 -run TestCrowd -v ./internal/mainjob
 
 gateways: ## the recipes in examples/ as they stand, before a real nginx, HAProxy and Caddy

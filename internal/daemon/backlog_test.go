@@ -22,7 +22,7 @@ func TestTheBacklogIsServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		listener, err := l.open("http", 1, nil)
+		listener, err := l.open("http", maxConnections, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // maxConnections bounds what one door holds open at a time, so that descriptors
@@ -18,22 +19,28 @@ const (
 	unknownDescriptors = 1 << 20
 )
 
-// connectionCap returns how many connections a door may hold where the process
-// may have so many descriptors and they are divided into shares. One that ran out
-// of them could accept nobody, nor reach its store.
-func connectionCap(descriptors, shares uint64) int {
+// Into parts: the clients of a door have two, and what a proxy opens to its
+// upstreams one more. Most clients are idle and need no upstream.
+const (
+	clientParts   = 2
+	upstreamParts = 1
+)
+
+// connectionCap returns how many connections may be held by who has some of so
+// many parts, where the process may have so many descriptors. One that ran out of
+// them could accept nobody, nor reach its store.
+func connectionCap(descriptors, some, parts uint64) int {
 	own := max(descriptors/8, ownDescriptors)
 	left := max(descriptors, own) - own
-	return int(min(max(left/shares, 1), maxConnections))
+	return int(min(max(left/parts*some, 1), maxConnections))
 }
 
-// sharesOf returns into how many shares doors divide the descriptors: one a door,
-// and one more for what a proxy opens for its clients.
-func sharesOf(doors []Door) (n uint64) {
+// partsOf returns into how many parts doors divide the descriptors.
+func partsOf(doors []Door) (n uint64) {
 	for i := range doors {
-		n++
+		n += clientParts
 		if doors[i].Listen.Public {
-			n++
+			n += upstreamParts
 		}
 	}
 	return n
@@ -45,6 +52,8 @@ func sharesOf(doors []Door) (n uint64) {
 type capped struct {
 	net.Listener
 	room chan struct{}
+	full func()      // told when it is, or nil
+	told atomic.Bool // until a quarter is free again
 }
 
 // Accept implements net.Listener.
@@ -56,11 +65,22 @@ func (c *capped) Accept() (net.Conn, error) {
 		}
 		select {
 		case c.room <- struct{}{}:
-			return &counted{Conn: conn, leave: sync.OnceFunc(func() { <-c.room })}, nil
+			return &counted{Conn: conn, leave: sync.OnceFunc(c.leave)}, nil
 		default:
+			if !c.told.Swap(true) && c.full != nil {
+				c.full()
+			}
 			// It never was a connection of ours: there is nobody to tell.
 			_ = conn.Close()
 		}
+	}
+}
+
+// leave gives room back.
+func (c *capped) leave() {
+	<-c.room
+	if len(c.room) <= cap(c.room)*3/4 && c.told.Load() {
+		c.told.Store(false)
 	}
 }
 

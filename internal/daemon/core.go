@@ -46,6 +46,7 @@ type Core struct {
 	modes       *modes
 	drills      *drills // nil where they are not allowed
 	draining    atomic.Bool
+	upstreams   int                    // connections that a proxy may open
 	policyFault atomic.Pointer[string] // what the last reload said, or nil
 
 	// identityHeaders are those by which the policy knows who a client is.

@@ -134,7 +134,7 @@ func TestUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	busy := Listen{Address: "unix:" + path}
-	if _, err := busy.open("http", 1, nil); err == nil || !strings.Contains(err.Error(), "somebody answers") {
+	if _, err := busy.open("http", maxConnections, nil, nil); err == nil || !strings.Contains(err.Error(), "somebody answers") {
 		t.Errorf("a socket in use: %v", err)
 	}
 	stale.(*net.UnixListener).SetUnlinkOnClose(false)

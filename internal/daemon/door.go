@@ -92,6 +92,7 @@ func Proxy(l Listen, o proxy.Options) Door {
 	l.Public = true
 	return Door{Name: "proxy", Listen: l, Open: func(c *Core, name string, l *Listen) (Server, error) {
 		o.Gate, o.Limiter, o.Format, o.Identity = c.Gate, c.Limiter, c.Format, c.IdentityHeaders
+		o.Connections, o.Log = c.upstreams, c.log
 		return newHTTPServer(c.watchers.traced(name, true, proxy.New(o)), streamTimeouts, c.log, name, l)
 	}}
 }

@@ -52,7 +52,7 @@ func TestSlowClientsAreLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := l.open("http", 1, nil)
+	listener, err := l.open("http", maxConnections, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,19 +123,82 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// However few descriptors there are, doors leave some for the store.
+// However few descriptors there are, doors and what a proxy opens leave some for
+// the store.
 func TestConnectionsLeaveDescriptors(t *testing.T) {
-	for descriptors, want := range map[uint64]int{1: 1, 64: 1, 256: 48, 1024: 224, 20_000: 4375, 1 << 20: maxConnections, 1<<64 - 1: maxConnections} {
-		if got := connectionCap(descriptors, 4); got != want {
+	for descriptors, want := range map[uint64]int{1: 1, 64: 1, 256: 48, 1024: 224, 20_000: 4374, 1 << 20: maxConnections, 1<<64 - 1: maxConnections} {
+		if got := connectionCap(descriptors, clientParts, 4*clientParts); got != want {
 			t.Errorf("%d descriptors: a door of four takes %d, want %d", descriptors, got, want)
 		}
 	}
-	if got := connectionCap(20_000, 1); got != maxConnections {
+	if got := connectionCap(20_000, clientParts, clientParts); got != maxConnections {
 		t.Errorf("20,000 descriptors: the only door takes %d", got)
 	}
-	if got := sharesOf([]Door{HTTP(Listen{}), Proxy(Listen{}, proxy.Options{})}); got != 3 {
-		t.Errorf("an API and a proxy share by %d", got)
+	both := []Door{HTTP(Listen{}), Proxy(Listen{}, proxy.Options{})}
+	for i, want := range [][2]int{{7000, 3500}, {11_666, 5833}} {
+		parts := partsOf(both[i:])
+		clients, upstreams := connectionCap(20_000, clientParts, parts), connectionCap(20_000, upstreamParts, parts)
+		if clients != want[0] || upstreams != want[1] {
+			t.Errorf("20,000 descriptors, %d doors: %d clients each, %d upstreams; want %d", len(both)-i, clients, upstreams, want)
+		}
 	}
+}
+
+// A door that is full closes whoever comes, says so once, and again when it has
+// been emptier; those inside stay.
+func TestFullDoor(t *testing.T) {
+	bottom, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{}, 100)
+	l := &capped{Listener: bottom, room: make(chan struct{}, 4), full: func() { told <- struct{}{} }}
+	inside := make(chan net.Conn)
+	go func() {
+		defer close(inside)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			inside <- c
+		}
+	}()
+	come := func() net.Conn {
+		c, err := net.Dial("tcp", bottom.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	for episode := 1; episode <= 2; episode++ {
+		var served []net.Conn
+		for range 4 {
+			come()
+			served = append(served, <-inside)
+		}
+		for range 3 {
+			if _, err := come().Read(make([]byte, 1)); err == nil {
+				t.Error("one too many got a byte")
+			}
+		}
+		if len(told) != episode {
+			t.Errorf("told %d times of %d", len(told), episode)
+		}
+		for _, c := range served {
+			if err := errors.Join(c.Close(), c.Close()); err == nil {
+				t.Error("the second Close is to fail")
+			}
+		}
+		if len(l.room) != 0 {
+			t.Errorf("%d places stay taken", len(l.room))
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	<-inside
 }
 
 // openFiles counts this process's descriptors.

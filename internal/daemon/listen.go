@@ -125,9 +125,10 @@ func isLoopback(hostport string) (bool, error) {
 	return identity.IsLoopback(host), nil
 }
 
-// open opens the listener, which takes one of so many shares of the descriptors.
-// TLS is the server's to add. trusted says which peers are.
-func (l *Listen) open(door string, shares uint64, trusted func(net.Addr) bool) (*doorListener, error) {
+// open opens the listener, which holds so many connections at most; full is told
+// when it has them, or nil. TLS is the server's to add. trusted says which peers
+// are.
+func (l *Listen) open(door string, most int, full func(), trusted func(net.Addr) bool) (*doorListener, error) {
 	network, address := "tcp", l.Address
 	path, unix := l.unixPath()
 	if unix {
@@ -149,7 +150,7 @@ func (l *Listen) open(door string, shares uint64, trusted func(net.Addr) bool) (
 		}
 	}
 	bottom := newBacklog(listener.(deadlined)) // TCP and unix listeners are
-	listener = &capped{Listener: bottom, room: make(chan struct{}, connectionCap(descriptors(), shares))}
+	listener = &capped{Listener: bottom, room: make(chan struct{}, most), full: full}
 	if l.ProxyProtocol {
 		listener = newAnnouncing(listener, trusted, announceWithin)
 	}

@@ -110,13 +110,18 @@ func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{})
 	servers := make([]Server, len(c.Doors))
 	listeners := make([]*doorListener, 0, len(c.Doors))
 	addresses := make(map[string]net.Addr, len(c.Doors))
+	files, parts := descriptors(), partsOf(c.Doors)
+	most := connectionCap(files, clientParts, parts)
+	core.upstreams = connectionCap(files, upstreamParts, parts)
 	for i := range c.Doors {
 		d := &c.Doors[i]
 		server, err := d.Open(core, d.Name, &d.Listen)
 		if err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}
-		listener, err := d.Listen.open(d.Name, sharesOf(c.Doors), core.trusts)
+		listener, err := d.Listen.open(d.Name, most, func() {
+			c.Log.Warn("the door is full; further connections are closed at once", "door", d.Name, "connections", most)
+		}, core.trusts)
 		if err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}

@@ -45,16 +45,16 @@ func Crowd(t *testing.T, s *Server, partial string, ask func() error) {
 	t.Logf("%d idle and %d slow connections: an ask takes %v at the median, %v before them", idle, slow, middle(crowded), middle(before))
 }
 
-// Holds returns how large a crowd a door may hold here that has one of so many
-// shares of the descriptors of its process, an eighth of which is kept back. The
-// rest of a crowd would be turned away, and newcomers with it.
-func Holds(t *testing.T, shares int) int {
+// Holds returns how large a crowd a door may hold here that has such a share of the
+// descriptors of its process, an eighth of which is kept back. The rest of a crowd
+// would be turned away, and newcomers with it.
+func Holds(t *testing.T, share float64) int {
 	t.Helper()
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	return int(min(limit.Max, 1<<20))*7/8/shares - 100
+	return int(share*7/8*float64(min(limit.Max, 1<<20))) - 100
 }
 
 // asks asks a few times and returns how long each took.

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,29 +30,57 @@ func TestCrowd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	var inside, most atomic.Int64
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := inside.Add(1); n > most.Load() {
+			most.Store(n) // a few too few in a race
+		}
+		defer inside.Add(-1)
 		_, _ = io.Copy(io.Discard, r.Body) // a slow client goes away in the middle
 		fmt.Fprintln(w, "served")
 	}))
 	defer app.Close()
+	policy := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(policy, []byte(`
+client_ip: {trusted_proxies: [127.0.0.1/32]}
+limits: [{name: all, key: [ip], limit: 1000000/s}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, door := range []struct {
-		name   string
-		shares int // of descriptors
-		args   []string
-		head   string // of a good request
+		name  string
+		share float64 // of descriptors
+		args  []string
+		target,
+		fields string // of a good request
 	}{
-		{"http", 1, []string{"serve", "--admin", "off", "--http"}, "GET /healthz"},
-		{"proxy", 2, []string{"proxy", "--upstream", app.URL, "--limit", "1000000/s", "--listen"}, "GET /x"},
+		{"http", 1, []string{"serve", "--admin", "off", "--http"}, "/healthz", ""},
+		{"auth", 1, []string{"serve", "--admin", "off", "-c", policy, "--http"}, "/v1/auth/nginx",
+			"X-Original-Method: GET\r\nX-Original-URI: /x\r\nX-Forwarded-For: 192.0.2.1\r\n"},
+		{"proxy", 2.0 / 3, []string{"proxy", "--upstream", app.URL, "--limit", "1000000/s", "--listen"}, "/x", ""},
 	} {
 		t.Run(door.name, func(t *testing.T) {
-			idle := min(idle, doorcost.Holds(t, door.shares)*10/11)
+			idle := min(idle, doorcost.Holds(t, door.share)*10/11)
 			addr := freeAddress(t)
-			start(t, addr, weir, append(door.args, addr, "--drain-notice", "0s", "--drain-grace", "1s")...)
-			alone := good(t, addr, door.head)
-			leave := crowd(t, addr, door.head, idle, idle/10)
-			among := good(t, addr, door.head)
+			p := start(t, addr, weir, append(door.args, addr, "--drain-notice", "0s", "--drain-grace", "1s")...)
+			most.Store(0)
+			rest := door.target + " HTTP/1.1\r\nHost: localhost\r\n" + door.fields
+			alone := good(t, addr, rest)
+			leave := crowd(t, addr, rest, idle, idle/10)
+			among := good(t, addr, rest)
 			leave()
 			t.Logf("median of %d requests: %v alone, %v among %d idle and %d slow connections", requests, alone, among, idle, idle/10)
+			if door.name == "proxy" {
+				t.Logf("%d requests at once were at the upstream", most.Load())
+				if most.Load() < int64(idle/20) {
+					t.Errorf("of %d slow requests with bodies %d reached the upstream", idle/20, most.Load())
+				}
+			}
+			for _, trouble := range []string{"is full", "in use", "too many open files"} {
+				if strings.Contains(p.output.String(), trouble) {
+					t.Errorf("the log says: %s", trouble)
+				}
+			}
 		})
 	}
 }
@@ -58,8 +88,9 @@ func TestCrowd(t *testing.T) {
 const requests = 400
 
 // good sends requests over a few connections, all of which must be answered, and
-// returns the median time.
-func good(t *testing.T, addr, head string) time.Duration {
+// returns the median time. rest is their head behind the method, but for its last
+// line.
+func good(t *testing.T, addr, rest string) time.Duration {
 	t.Helper()
 	const connections = 4
 	var mu sync.Mutex
@@ -76,7 +107,7 @@ func good(t *testing.T, addr, head string) time.Duration {
 			in := bufio.NewReader(conn)
 			for range requests / connections {
 				began := time.Now()
-				if err := ask(conn, in, head); err != nil {
+				if err := ask(conn, in, "GET "+rest); err != nil {
 					t.Error(err)
 					return
 				}
@@ -94,12 +125,12 @@ func good(t *testing.T, addr, head string) time.Duration {
 	return took[len(took)/2]
 }
 
-// ask sends one request; an answer that takes ten seconds is none.
+// ask sends a request with this head, but for its last line; an answer that takes ten seconds is none.
 func ask(conn net.Conn, in *bufio.Reader, head string) error {
 	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(conn, head+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return err
 	}
 	w, err := http.ReadResponse(in, nil)
@@ -119,7 +150,7 @@ func ask(conn net.Conn, in *bufio.Reader, head string) error {
 // crowd opens idle connections, half of which have asked something before, and
 // slow ones, which send a byte now and then, half of them of a header and half of
 // a body. What it returns has them leave.
-func crowd(t *testing.T, addr, head string, idle, slow int) (leave func()) {
+func crowd(t *testing.T, addr, rest string, idle, slow int) (leave func()) {
 	t.Helper()
 	var all, dripping []net.Conn
 	for i := range idle + slow {
@@ -130,14 +161,13 @@ func crowd(t *testing.T, addr, head string, idle, slow int) (leave func()) {
 		all = append(all, conn)
 		switch {
 		case i >= idle && i%2 == 0:
-			_, err = io.WriteString(conn, head+" HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+			_, err = io.WriteString(conn, "GET "+rest+"X-Slow: ")
 			dripping = append(dripping, conn)
 		case i >= idle:
-			path := head[strings.IndexByte(head, ' ')+1:]
-			_, err = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
+			_, err = io.WriteString(conn, "POST "+rest+"Content-Length: 1000000\r\n\r\n")
 			dripping = append(dripping, conn)
 		case i%2 == 0:
-			err = ask(conn, bufio.NewReader(conn), head)
+			err = ask(conn, bufio.NewReader(conn), "GET "+rest)
 		}
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)

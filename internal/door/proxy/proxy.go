@@ -6,10 +6,13 @@ package proxy
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +45,11 @@ type Options struct {
 	// MaxWait bounds how long a leaky bucket holds a request; one that would wait
 	// longer is denied, and nothing charged. 0 is 30 seconds.
 	MaxWait time.Duration
+	// Connections bounds how many connections to upstreams are open at a time, idle
+	// ones included; a request that needs one more waits for two seconds and is then
+	// answered 503. 0 is 1,024.
+	Connections int
+	Log         *slog.Logger // is told when that bound is reached; nil for nobody
 	// Attrs are the attributes that are read from bodies; see BodyAttr.
 	Attrs []BodyAttr
 	// Identity returns the headers that say who a client is, beyond the usual
@@ -156,6 +164,11 @@ func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
 		return // the client went away; nobody is left to be told
 	}
 	passedOf(r.Context()).answer.Write(w.Header())
+	if errors.Is(err, errNoPlace) {
+		w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(3))) // those refused together come back apart
+		api.Refuse(w, api.Problem{Status: http.StatusServiceUnavailable, Detail: "all connections to the upstream are in use"})
+		return
+	}
 	p := api.Problem{Status: http.StatusBadGateway, Detail: "the upstream did not answer"}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -164,15 +177,18 @@ func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
 	api.Refuse(w, p)
 }
 
+// dialer connects to upstreams.
+var dialer = &net.Dialer{Timeout: 5 * time.Second}
+
 // transport returns a way to upstreams; with prior knowledge it speaks HTTP/2
 // without TLS.
-func transport(within time.Duration, prior bool) *http.Transport {
+func transport(within time.Duration, prior bool, dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(!prior)
 	protocols.SetHTTP2(!prior)
 	protocols.SetUnencryptedHTTP2(prior)
 	return &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		DialContext:           dial,
 		TLSHandshakeTimeout:   5 * time.Second,
 		ResponseHeaderTimeout: within,
 		ExpectContinueTimeout: time.Second,

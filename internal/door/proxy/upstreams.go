@@ -40,6 +40,7 @@ type upstreams struct {
 	ownHost bool
 	turn    atomic.Uint64
 	began   time.Time
+	places  *places
 }
 
 // clock counts from when the proxy was made, so that a clock that is set does not
@@ -49,6 +50,7 @@ func (us *upstreams) clock() int64 { return int64(time.Since(us.began)) }
 type upstream struct {
 	scheme, host string
 	way          http.RoundTripper
+	checkWay     http.RoundTripper // of health checks
 	active       atomic.Int64
 	failures     atomic.Int64 // to connect, in a row
 	downUntil    atomic.Int64 // on clock
@@ -74,12 +76,15 @@ func CheckUpstreams(all []*url.URL) error {
 }
 
 func newUpstreams(o *Options) *upstreams {
-	us := &upstreams{health: o.HealthPath, ownHost: o.OwnHost, began: time.Now()}
-	plain, prior := transport(o.AnswerWithin, false), transport(o.AnswerWithin, true)
+	us := &upstreams{health: o.HealthPath, ownHost: o.OwnHost, began: time.Now(), places: newPlaces(o.Connections, o.Log)}
+	dial := us.places.dial(dialer)
+	plain, prior := transport(o.AnswerWithin, false, dial), transport(o.AnswerWithin, true, dial)
+	us.places.free = func() { plain.CloseIdleConnections(); prior.CloseIdleConnections() }
+	checkPlain, checkPrior := transport(checkWithin, false, dialer.DialContext), transport(checkWithin, true, dialer.DialContext)
 	for _, to := range o.Upstreams {
-		u := &upstream{scheme: to.Scheme, host: to.Host, way: plain}
+		u := &upstream{scheme: to.Scheme, host: to.Host, way: plain, checkWay: checkPlain}
 		if u.scheme == "h2c" {
-			u.scheme, u.way = "http", prior
+			u.scheme, u.way, u.checkWay = "http", prior, checkPrior
 		}
 		u.checked.Store(-1) // never
 		us.all = append(us.all, u)
@@ -195,7 +200,7 @@ func (u *upstream) healthy(path string) bool {
 	if err != nil {
 		return false
 	}
-	res, err := u.way.RoundTrip(r)
+	res, err := u.checkWay.RoundTrip(r)
 	if err != nil {
 		return false
 	}

@@ -30,7 +30,7 @@ func ways(all ...way) *upstreams {
 	}
 	us := newUpstreams(&o)
 	for i := range all {
-		us.all[i].way = all[i]
+		us.all[i].way, us.all[i].checkWay = all[i], all[i]
 	}
 	return us
 }
