@@ -261,7 +261,7 @@ func (l *Leases) Answer(b *weir.Bill) bool {
 	now := l.now()
 	purse := l.held.Get().(*purse)
 	purse.mu.Lock()
-	o := &purse.slices[key%slices]
+	o := &purse.slices[l.place(bal, key)]
 	spent := o.of(bal.Charge) && o.left >= bal.Cost && now < o.loan.until || l.fill(o, bal, key, now)
 	var running algo.View
 	if spent {
@@ -283,6 +283,16 @@ func (l *Leases) Answer(b *weir.Bill) bool {
 		}
 	}
 	return true
+}
+
+// place returns which slice is bal's, of whose key the hash is known. A caller is
+// often under several limits at once, so the key alone would have them take turns.
+func (l *Leases) place(bal *weir.Balance, key uint64) uint64 {
+	key ^= uint64(bal.Quota.N)*0x9E3779B97F4A7C15 ^ uint64(bal.Quota.Period)*0xD6E8FEB86659FD93
+	if bal.Charge.Space != "" {
+		key += maphash.String(l.seed, bal.Charge.Space)
+	}
+	return (key ^ key>>32) * 0xBF58476D1CE4E5B9 >> 58 // the top six bits
 }
 
 // heed takes note of a refusal: a key that is at its limit has

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,7 +123,7 @@ func TestNothingIsAdmittedThatWasNotDebited(t *testing.T) {
 func TestAWindowOvershootsByNoMoreThanTheLoans(t *testing.T) {
 	server := testredis.Start(t)
 	const overshoot = 100_000 // a tenth, so that it shows
-	limit := weir.Per(400, time.Second).Using(algo.FixedWindow)
+	limit := weir.Per(100, time.Second).Using(algo.FixedWindow)
 	most := limit.Most() * overshoot / 1_000_000
 	var us atomic.Int64
 	us.Store(1_800_000_000_000_000)
@@ -134,17 +135,19 @@ func TestAWindowOvershootsByNoMoreThanTheLoans(t *testing.T) {
 		all = append(all, i)
 	}
 	windows := map[int64]int64{}
-	for step := range 12_000 {
-		at := us.Add(500) // half a millisecond
+	// A window is few takes, so that it is over before the server, whose times to live
+	// follow its own clock, forgets it: ten seconds, on however slow a machine.
+	for step := range 3_000 {
+		at := us.Add(4000)
 		if all[step%2].take(t, "hot", limit, 1).Allowed {
 			windows[at/1_000_000]++
 		}
 	}
 	var over, spent int64
 	for w, n := range windows {
-		over = max(over, n-400)
-		if n > 400+most {
-			t.Errorf("window %d saw %d, bound %d", w, n, 400+most)
+		over = max(over, n-100)
+		if n > 100+most {
+			t.Errorf("window %d saw %d, bound %d", w, n, 100+most)
 		}
 	}
 	for _, i := range all {
@@ -153,7 +156,7 @@ func TestAWindowOvershootsByNoMoreThanTheLoans(t *testing.T) {
 	if spent == 0 {
 		t.Error("nothing was lent: the test is void")
 	}
-	t.Logf("%d of %d from loans, worst overshoot %d of %d", spent, len(windows)*400, over, most)
+	t.Logf("%d of %d from loans, worst overshoot %d of %d", spent, len(windows)*100, over, most)
 }
 
 // An instance that dies with units on loan loses them; the next gets the rest and
@@ -233,6 +236,55 @@ func TestAChargeFromALoanCanBeRefunded(t *testing.T) {
 	defer last.stop(t)
 	if d, err := last.Peek(context.Background(), limit.Charge("hot")); err != nil || 100_000-d.Remaining != admitted-back {
 		t.Errorf("the store counts %d, want %d (%v)", 100_000-d.Remaining, admitted-back, err)
+	}
+}
+
+// Two hot balances that take turns in one slice of a purse: what one leaves there is
+// lent again, and receipts are due for what was spent and no more. Units that time
+// has given back do not come back a second time.
+func TestASliceThatIsPutBackOwesNothing(t *testing.T) {
+	server := testredis.Start(t)
+	var us atomic.Int64
+	us.Store(1_800_000_000_000_000)
+	now := func() time.Duration { return time.Duration(us.Load()) * time.Microsecond }
+	const perMinute = 60_000 // a unit is a millisecond
+	limit := weir.PerMinute(perMinute)
+	i := start(t, server, redisstore.Options{Clock: us.Load}, lease.Options{Overshoot: 100_000, Hot: 2, Now: now, Stepped: true})
+	defer i.stop(t)
+	take := func(key string, cost int64) *weir.Bill {
+		b := i.take(t, key, limit, cost)
+		i.leases.Step()
+		return b
+	}
+	// Of so many keys, two share a slice whatever the hash is seeded with.
+	var keys []string
+	for k := range 65 {
+		keys = append(keys, fmt.Sprint("k", k))
+	}
+	for range 4 {
+		for _, key := range keys {
+			take(key, 10)
+		}
+	}
+	spent := map[string]int64{}
+	last := map[string]*weir.Bill{}
+	began := us.Load()
+	for range 40 {
+		for _, key := range keys {
+			if b := take(key, 1); b.Source == "lease" {
+				last[key] = b
+			}
+			spent[key]++
+		}
+	}
+	if len(last) == 0 {
+		t.Fatal("nothing was lent: the test is void")
+	}
+	for key, b := range last {
+		owed := spent[key] + 40
+		if due := b.Charges[0].Receipt.Due - began; due > owed*1000*2 {
+			t.Errorf("%s: %d units were spent, and the last is owed for %d ms", key, owed, due/1000)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type purse struct {
 }
 
 const (
-	slices = 32 // of a purse, by key
+	slices = 64 // of a purse, by balance
 	pieces = 16 // a slice is this part of what is left of a loan
 )
 
@@ -118,6 +118,18 @@ func (o *slice) cut(a *account, cost int64) {
 	}
 }
 
+// putBack takes a slice's units back. The balance runs back with them: receipts of
+// what is spent later would else be due for units that were never spent. Stretches
+// of receipts may then overlap, which makes them due earlier and never later than
+// what all of them owe.
+func (o *loan) putBack(q *algo.Quota, units int64) {
+	o.left += units
+	o.held--
+	if units > 0 {
+		o.running = unspent(q, o.running, units)
+	}
+}
+
 // putBack empties a slice: what is left of it is the loan's again, which may have
 // ended. Lock rule: under the purse's mutex.
 func (l *Leases) putBack(o *slice, now time.Duration) {
@@ -126,8 +138,7 @@ func (l *Leases) putBack(o *slice, now time.Duration) {
 	}
 	s := &l.shards[o.print.b%shards]
 	s.mu.Lock()
-	o.loan.left += o.left
-	o.loan.held--
+	o.loan.putBack(&o.account.quota, o.left)
 	o.account.tally(now, o.takes, o.units)
 	s.mu.Unlock()
 	*o = slice{}
