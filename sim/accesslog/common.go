@@ -14,7 +14,7 @@ import (
 // Apache stamps the beginning of a request and nginx the end; neither says how
 // long it took, so the stamp is when it came.
 func (p *parser) common(line []byte, r *Record) string {
-	open := bytes.Index(line, []byte(" ["))
+	open := bracket(line, 0)
 	if open < 0 || len(line) < open+29 || line[open+28] != ']' {
 		if open = stampAt(line); open < 0 {
 			return "no time in brackets"
@@ -56,18 +56,30 @@ func (p *parser) common(line []byte, r *Record) string {
 	return ""
 }
 
-// stampAt finds " [dd/Mon/" where the first bracket is not it.
-func stampAt(line []byte) int {
-	for at := 0; ; {
-		i := bytes.Index(line[at:], []byte(" ["))
+// bracket returns where the next " [" stands from at on, or -1. It is found by its
+// rarer byte.
+func bracket(line []byte, at int) int {
+	for {
+		i := bytes.IndexByte(line[at:], '[')
 		if i < 0 {
 			return -1
 		}
-		at += i
+		if at += i; at > 0 && line[at-1] == ' ' {
+			return at - 1
+		}
+		at++
+	}
+}
+
+// stampAt finds " [dd/Mon/" where the first bracket is not it.
+func stampAt(line []byte) int {
+	for at := 0; ; at += 2 {
+		if at = bracket(line, at); at < 0 {
+			return -1
+		}
 		if b := line[at:]; len(b) >= 29 && b[28] == ']' && b[4] == '/' && b[8] == '/' {
 			return at
 		}
-		at += 2
 	}
 }
 

@@ -71,8 +71,6 @@ type batch struct {
 	err     error
 }
 
-const batchSize = 256
-
 // empty returns a batch with room, a used one if there is one.
 func (f *Files) empty() *batch {
 	select {

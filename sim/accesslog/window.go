@@ -25,7 +25,8 @@ type window struct {
 	runs        []run
 	held        int
 	out         []slot
-	reached     int64 // the time up to which records have been given out
+	order       []uint64 // of a fresh batch
+	reached     int64    // the time up to which records have been given out
 	misplaced   int64
 }
 
@@ -76,16 +77,9 @@ func (w *window) add(b *batch) {
 		w.runs = append(w.runs[:0], run{slots: slices.Clone(w.take(w.held))})
 	}
 	fresh := w.out[:0] // what was released from here has been done with
-	for i := range b.records {
+	for _, i := range w.inOrder(b.records) {
 		r := &b.records[i]
-		if r.At < w.reached {
-			w.misplaced++
-			r.At = w.reached
-		}
 		fresh = append(fresh, slot{r.At, int64(r.File)<<40 | r.Line, r, b})
-	}
-	if !slices.IsSortedFunc(fresh, compareSlots) {
-		slices.SortFunc(fresh, compareSlots)
 	}
 	w.out = fresh
 	w.held += len(fresh)
@@ -98,6 +92,33 @@ func (w *window) add(b *batch) {
 	}
 	w.runs = append(w.runs, run{slots: slices.Clone(fresh)})
 }
+
+// inOrder returns the places of a source's records in order of time, then line,
+// after none is earlier than what was reached. Time and place are sorted as one
+// number: the records themselves, or what stands for them, would be dear to move.
+func (w *window) inOrder(records []Record) []uint64 {
+	w.order = w.order[:0]
+	for i := range records {
+		r := &records[i]
+		if r.At < w.reached {
+			w.misplaced++
+			r.At = w.reached
+		}
+		w.order = append(w.order, uint64(r.At)<<placeBits|uint64(i))
+	}
+	slices.Sort(w.order)
+	for i := range w.order {
+		w.order[i] &= 1<<placeBits - 1
+	}
+	return w.order
+}
+
+// placeBits hold a place in a batch; a time in microseconds is below maxStamp and
+// fits the others.
+const (
+	placeBits = 8
+	batchSize = 1 << placeBits
+)
 
 // ready returns how many of the held may go when nothing before until can come
 // any more.

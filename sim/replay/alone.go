@@ -1,10 +1,8 @@
 package replay
 
 import (
-	"context"
-	"errors"
-
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/gate"
 )
 
@@ -13,66 +11,82 @@ import (
 // leaves them more room than they would have had without that rule.
 //
 // As long as this has not happened to a balance, it stands as if its rule were
-// alone. When it does, the balance is copied to a store beside the gate's, where
-// it is charged what the rule alone would have charged, from then on:
+// alone. When it does, a copy of the balance is kept beside the gate's, and is
+// charged what the rule alone would have charged, from then on:
 //
 //	bill refused, this charge would fit ─ copy the balance ─┐
-//	every later charge on it ──────────────────────────────→ decided there as well
+//	every later charge on it ──────────────────────────────→ asked of the copy
 //
 // So what this costs depends on who is refused, and not on how long the log is.
+// The copies go by the algorithms themselves, with what the bill has worked out
+// already: a store would look for each key anew and judge what has been judged.
 type alone struct {
 	gate   *weir.Memory // the store of the gate
-	bytes  int64
-	asides []*aside // by seat; nil where nothing has parted
-	parted seats    // which balances have, by key
-	any    bool
+	now    *int64       // its clock
+	copies map[uint64]*lone
+	// filter has a bit for each of copies, and stays in the cache: most charges
+	// have none, and to find that out in the map is dear.
+	filter [1 << 10]uint64
+	room   int64 // bytes for more copies
+	short  int64 // how often a balance found none
+	single weir.Balance
 }
 
-// aside is the balances of one seat that are here. Each seat has a store of its
-// own, in which keys need no space: those charges are the cheapest.
-type aside struct {
-	memory  *weir.Memory
-	limiter *weir.Limiter
-	parted  map[uint64]struct{} // by balance
+// lone is a balance as it would stand if its rule were alone. Its limit says
+// which field it is in.
+type lone struct {
+	bucket algo.Bucket
+	window algo.Window
+	log    *algo.Log
 }
 
-func newAlone(of *weir.Memory, bytes int64, rules int) *alone {
-	return &alone{gate: of, bytes: bytes, asides: make([]*aside, 2*rules), parted: seats{}}
+const (
+	loneBytes     = 128 // about what a lone and its place in the map take
+	logEntryBytes = 16
+)
+
+func newAlone(of *weir.Memory, now *int64, bytes int64) *alone {
+	return &alone{gate: of, now: now, room: bytes, copies: map[uint64]*lone{}}
 }
 
-func (a *alone) close() (err error) {
-	for _, s := range a.asides {
-		if s != nil {
-			err = errors.Join(err, s.limiter.Close())
-		}
+// find returns the copy of a balance, or nil.
+func (a *alone) find(balance uint64) *lone {
+	if a.filter[balance>>6%uint64(len(a.filter))]&(1<<(balance%64)) == 0 {
+		return nil
 	}
-	return err
+	return a.copies[balance]
 }
 
-// part copies a balance here.
-func (a *alone) part(c *weir.Charge, seat int, hash uint64) (*aside, error) {
-	s := a.asides[seat]
-	if s == nil {
-		s = &aside{memory: a.gate.Fork(weir.MemoryOptions{MaxBytes: a.bytes, OneLock: true}), parted: map[uint64]struct{}{}}
-		var err error
-		if s.limiter, err = weir.New(weir.Options{Store: s.memory}); err != nil {
-			return nil, err
-		}
-		a.asides[seat] = s
+// copy copies a balance that the bill has judged and not charged. It returns nil
+// where there is no room.
+func (a *alone) copy(bal *weir.Balance, balance uint64) *lone {
+	q, v := &bal.Quota, &bal.View
+	l, size := new(lone), int64(loneBytes)
+	switch {
+	case q.Kind.Bucket():
+		l.bucket = algo.Bucket{Full: v.Full, Phase: v.Phase, Charged: v.At, N: q.N, Cap: q.Capacity}
+	case q.Kind.Window():
+		l.window = v.Window()
+	default:
+		l.log = a.gate.CopyLog(bal.Charge)
+		size += 2 * q.N * logEntryBytes // what it may come to
 	}
-	a.gate.Copy(c, s.memory, "")
-	s.parted[balance(c, hash)] = struct{}{}
-	a.parted.add(seat, hash)
-	a.any = true
-	return s, nil
+	if size > a.room {
+		a.short++
+		return nil
+	}
+	a.room -= size
+	a.copies[balance] = l
+	a.filter[balance>>6%uint64(len(a.filter))] |= 1 << (balance % 64)
+	return l
 }
 
 // judge puts what each rule alone would have said in the place of what the bill
-// says of its charges. The bill's own decision stays. hashes are those of the
-// charges' keys.
-func (a *alone) judge(ctx context.Context, v *gate.Verdict, hashes []uint64) error {
-	if v.Bill.Allowed && !a.any {
-		return nil
+// says of its charges: whether it would have admitted them, and what would
+// remain. The bill's own decision stays. hashes are those of the charges' keys.
+func (a *alone) judge(v *gate.Verdict, hashes []uint64) {
+	if v.Bill.Allowed && len(a.copies) == 0 {
+		return
 	}
 	refused, culprit := 0, -1
 	if !v.Bill.Allowed {
@@ -82,42 +96,77 @@ func (a *alone) judge(ctx context.Context, v *gate.Verdict, hashes []uint64) err
 			}
 		}
 	}
-	var known lookup
+	balances := v.Bill.Balances()
 	for i := range v.Bill.Charges {
-		seat := seatOf(v, i)
-		parted := a.parted.has(&known, seat, hashes[i])
-		if !parted && v.Bill.Allowed {
-			continue
-		}
 		c, d := &v.Bill.Charges[i], &v.Bill.Each[i]
-		if c.Peek || c.Limit.IsUnlimited() {
+		if c.Limit.IsUnlimited() {
 			continue
 		}
-		here := a.asides[seat]
-		if parted { // the limits of two plans are two balances on one key
-			_, parted = here.parted[balance(c, hashes[i])]
+		bal := &a.single
+		if len(balances) > 0 {
+			bal, balances = &balances[0], balances[1:] // no two charges here are on one
 		}
-		if !parted {
+		if c.Peek {
+			continue
+		}
+		balance := balanceOf(c, seatOf(v, i), hashes[i])
+		l := a.find(balance)
+		if l == nil {
+			if v.Bill.Allowed {
+				continue
+			}
 			// A try is charged although its live limit refuses.
 			charged := refused == 0 || refused == 1 && c.Trial > 0 && int(c.Trial)-1 == culprit
 			if !d.Allowed || charged {
 				continue
 			}
-			var err error
-			if here, err = a.part(c, seat, hashes[i]); err != nil {
-				return err
+			if l = a.copy(bal, balance); l == nil {
+				continue
 			}
-			known = lookup{}
 		}
-		var err error
-		if *d, err = here.limiter.AllowN(ctx, c.Key, c.Cost, c.Limit); err != nil {
-			return err
+		if bal == &a.single {
+			a.measure(c)
 		}
+		d.Allowed, d.Remaining = l.take(bal, *a.now)
 	}
-	return nil
 }
 
-// balance tells balances of one seat apart.
-func balance(c *weir.Charge, hash uint64) uint64 {
-	return hash ^ uint64(c.Limit.Period())*0x9E3779B97F4A7C15 ^ uint64(c.Limit.Kind())
+// measure fills single, since a bill of one usual charge is decided without a
+// Balance.
+func (a *alone) measure(c *weir.Charge) {
+	bal := &a.single
+	bal.Quota, bal.Cost = c.Limit.Quota(), c.Cost
+	if bal.Never = bal.Quota.TooLarge(c.Cost); !bal.Never && bal.Quota.Kind.Bucket() {
+		bal.Debit = bal.Quota.Debit(c.Cost)
+	}
+}
+
+// take charges what bal is charged, if it fits.
+func (l *lone) take(bal *weir.Balance, now int64) (fits bool, remaining int64) {
+	q := &bal.Quota
+	var v algo.View
+	switch {
+	case q.Kind.Bucket():
+		v = q.AdvanceBucket(&l.bucket, now)
+		if fits = !bal.Never && q.FitsBucket(&v, &bal.Debit, 0); fits {
+			l.bucket = q.ChargeBucket(&v, &bal.Debit)
+		}
+	case q.Kind.Window():
+		v = q.AdvanceWindow(&l.window, now)
+		if fits = !bal.Never && q.FitsWindow(&v, bal.Cost); fits {
+			l.window = q.ChargeWindow(&v, bal.Cost)
+		}
+	default:
+		v = q.AdvanceLog(l.log, now, bal.Cost)
+		if fits = !bal.Never && q.FitsLog(&v, bal.Cost); fits {
+			q.ChargeLog(l.log, &v, bal.Cost)
+		}
+	}
+	return fits, q.Report(&v, bal.Cost, 0, true).Remaining
+}
+
+// balanceOf tells balances apart: the limits of two plans are two on one key.
+func balanceOf(c *weir.Charge, seat int, hash uint64) uint64 {
+	hash ^= uint64(c.Limit.Period())*0x9E3779B97F4A7C15 ^ uint64(c.Limit.Kind())
+	return hash ^ uint64(seat)*0xC2B2AE3D27D4EB4F
 }

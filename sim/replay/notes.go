@@ -71,15 +71,15 @@ func (run *Run) note(n *notes, r *request) {
 	case r.open:
 		for i := range v.Rules {
 			d, seat := &v.Bill.Each[i], seatOf(v, i)
-			c := charged{hash: run.hashes[i], seat: int32(seat), allowed: d.Allowed}
+			length := 0
 			if d.Allowed {
 				run.least[seat].see(d)
 			} else {
 				key := v.Bill.Charges[i].Key
-				c.key = uint16(len(key))
+				length = len(key)
 				n.texts = append(n.texts, key...)
 			}
-			n.charges = append(n.charges, c)
+			n.charges = append(n.charges, charged{hash: run.hashes[i], seat: int32(seat), allowed: d.Allowed, key: uint16(length)})
 		}
 	}
 	if r.err == nil && !r.allowed && run.clients != nil {
@@ -163,7 +163,7 @@ func (run *Run) countCharges(charges []charged) {
 			t.request, t.refusedIt = run.requests, false
 			t.matched++
 		}
-		if run.seenBy.addNew(&run.seenLast, int(c.seat), c.hash) {
+		if run.seenBy.add(int(c.seat), c.hash) {
 			t.callers++
 		}
 		if c.allowed {

@@ -9,7 +9,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"hash/maphash"
 
 	"github.com/weirhq/weir"
@@ -45,9 +44,8 @@ type Run struct {
 	requests, allowed, denied, refused int64
 	first, last                        int64
 	seats                              []*tally // nil for a try that is none
-	seenBy                             seats    // keys that have been seen
-	seenLast                           lookup
-	texts                              []byte // of the notes that are counted, less what was taken
+	seenBy                             *seats   // keys that have been seen
+	texts                              []byte   // of the notes that are counted, less what was taken
 	series                             series
 	worst                              minute
 	clients                            map[string]int64 // refused requests, if Options.Clients
@@ -66,7 +64,7 @@ type Options struct {
 
 // New returns a Run of a policy, with the resolver that goes with it.
 func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
-	run := &Run{seed: maphash.MakeSeed(), numbers: map[*policy.Rule]int{}, seenBy: seats{}}
+	run := &Run{seed: maphash.MakeSeed(), numbers: map[*policy.Rule]int{}, seenBy: newSeats()}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}
@@ -82,7 +80,7 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 	run.matcher = newMatcher(run.gate, o.Wants)
 	run.verdict.Door, run.verdict.Bill.NoReceipts = "replay", true
 	rules := run.gate.Policy().Rules()
-	run.alone = newAlone(run.memory, o.MaxBytes, len(rules))
+	run.alone = newAlone(run.memory, &run.now, o.MaxBytes)
 	for i, rule := range rules {
 		run.numbers[rule] = i
 		var try *tally
@@ -100,7 +98,7 @@ func (run *Run) Wants() accesslog.Wants { return run.matcher.wants }
 
 // Close frees the balances.
 func (run *Run) Close() error {
-	return errors.Join(run.limiter.Close(), run.alone.close())
+	return run.limiter.Close()
 }
 
 // Take decides a request at its time. The error is a dead context's.
@@ -121,7 +119,7 @@ func (run *Run) decide(ctx context.Context, s *sheet, to *notes) {
 		if r.open {
 			if r.err = run.gate.DecideClaims(ctx, v, &s.claims, first, r.claims); r.err == nil {
 				run.hashKeys()
-				r.err = run.alone.judge(ctx, v, run.hashes)
+				run.alone.judge(v, run.hashes)
 			}
 			r.allowed = v.Bill.Allowed
 		}

@@ -63,7 +63,7 @@ func (run *Run) Report(lines accesslog.Summary) *Report {
 	r := &Report{
 		Requests: run.requests, SkippedLines: lines.Bad + lines.Aside, Allowed: run.allowed, Denied: run.denied,
 		Rules: []Rule{}, Lines: lines, Worst: run.worst.report(), Refused: run.refused,
-		Evicted: run.memory.Stats().Evicted, series: run.series,
+		Evicted: run.memory.Stats().Evicted + run.alone.short, series: run.series,
 	}
 	if run.requests > 0 {
 		r.From, r.To = new(instant(run.first)), new(instant(run.last))

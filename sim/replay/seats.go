@@ -14,38 +14,28 @@ func seatOf(v *gate.Verdict, i int) int {
 
 // seats is a set of pairs of a key, by its hash, and a seat, as a bit for each
 // seat. Most rules see the same keys, and what this costs is to find the key in
-// memory: that is then done once for a request.
-type seats map[uint64]uint64
-
-// lookup is the word that was looked at last. Its zero value is none.
-type lookup struct{ at, bits uint64 }
-
-func place(seat int, hash uint64) (at, bit uint64) {
-	return hash + uint64(seat/64), 1 << (seat % 64)
+// memory: so the words that were looked at last are kept where they are near.
+type seats struct {
+	known  map[uint64]uint64
+	recent [1 << 10]word
 }
 
-func (s seats) has(last *lookup, seat int, hash uint64) bool {
-	at, bit := place(seat, hash)
-	if at != last.at || at == 0 {
-		*last = lookup{at, s[at]}
+// word is the bits of one key for 64 seats.
+type word struct{ at, bits uint64 }
+
+func newSeats() *seats { return &seats{known: map[uint64]uint64{}} }
+
+// add adds a pair and reports whether it was not there.
+func (s *seats) add(seat int, hash uint64) bool {
+	at, bit := hash+uint64(seat/64), uint64(1)<<(seat%64)
+	near := &s.recent[at%uint64(len(s.recent))]
+	if near.at != at || at == 0 {
+		near.at, near.bits = at, s.known[at]
 	}
-	return last.bits&bit != 0
-}
-
-// add adds a pair. A lookup must then be begun anew, or be the one that addNew
-// was given.
-func (s seats) add(seat int, hash uint64) {
-	at, bit := place(seat, hash)
-	s[at] |= bit
-}
-
-// addNew adds a pair and reports whether it was not there.
-func (s seats) addNew(last *lookup, seat int, hash uint64) bool {
-	if s.has(last, seat, hash) {
+	if near.bits&bit != 0 {
 		return false
 	}
-	s.add(seat, hash)
-	_, bit := place(seat, hash)
-	last.bits |= bit
+	near.bits |= bit
+	s.known[at] = near.bits
 	return true
 }
