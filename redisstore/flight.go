@@ -34,6 +34,7 @@ type flight struct {
 	keys     []string
 	index    map[string]int // stored key → position in keys, from 1
 	last     []int          // by position: the run that used the key last, or amongBills
+	asks     []int          // by position: the key's ask in that run
 	which    []int          // position of each balance's key
 	repeats  bool           // a key is used twice, so which has to travel
 	body     []byte
@@ -42,13 +43,14 @@ type flight struct {
 // run is bills of one shape, by key.
 type run struct {
 	asks   []ask
-	of     map[int]int // position of a key → its ask
-	merged int         // asks of more than one bill
+	merged int // asks of more than one bill
 }
 
-// ask is one key of a run and the bills that wait for it, in order of arrival.
+// ask is one key of a run and the bills that wait for it, in order of arrival. Who
+// asks together with others, in a seat of one request, counts as a bill.
 type ask struct {
 	key   int // its position
+	bills int
 	first ref
 	more  []ref
 }
@@ -70,7 +72,7 @@ func (f *flight) reset(requests []*request) {
 	f.runs = f.runs[:0]
 	f.bills, f.which, f.body, f.repeats = f.bills[:0], f.which[:0], f.body[:0], false
 	clear(f.keys)
-	f.keys, f.last = f.keys[:0], f.last[:0]
+	f.keys, f.last, f.asks = f.keys[:0], f.last[:0], f.asks[:0]
 	clear(f.index)
 }
 
@@ -127,17 +129,21 @@ func (f *flight) join(r ref) bool {
 		at = f.begin()
 		f.shapes[string(shape)] = at
 	}
-	f.last[key-1] = at
 	run := &f.runs[at]
-	if i, ok := run.of[key]; ok {
-		if len(run.asks[i].more) == 0 {
+	if last != at {
+		f.last[key-1], f.asks[key-1] = at, len(run.asks)
+		run.asks = append(run.asks, ask{key: key, bills: q.seats, first: r})
+		if q.seats > 1 {
 			run.merged++
 		}
-		run.asks[i].more = append(run.asks[i].more, r)
 		return true
 	}
-	run.of[key] = len(run.asks)
-	run.asks = append(run.asks, ask{key: key, first: r})
+	a := &run.asks[f.asks[key-1]]
+	if a.bills == 1 {
+		run.merged++
+	}
+	a.bills += q.seats
+	a.more = append(a.more, r)
 	return true
 }
 
@@ -145,26 +151,24 @@ func (f *flight) join(r ref) bool {
 func (f *flight) begin() int {
 	at := len(f.runs)
 	if at == cap(f.runs) {
-		f.runs = append(f.runs, run{of: make(map[int]int)})
+		f.runs = append(f.runs, run{})
 		return at
 	}
 	f.runs = f.runs[:at+1]
 	run := &f.runs[at]
-	if run.of == nil { // room that append made and nobody has used yet
-		run.of = make(map[int]int)
-	}
-	clear(run.of)
 	run.asks, run.merged = run.asks[:0], 0
 	return at
 }
 
-// stand adds a bill to those outside the runs.
+// stand adds a bill to those outside the runs: one for each who asks it.
 func (f *flight) stand(r ref) {
 	q, p := f.part(r)
 	for _, key := range q.keys[p.key : p.key+p.count] {
 		f.last[f.position(key)-1] = amongBills
 	}
-	f.bills = append(f.bills, r)
+	for range q.seats {
+		f.bills = append(f.bills, r)
+	}
 }
 
 // encodeBill encodes a bill outside the runs, where a single one has to say as
@@ -198,8 +202,8 @@ func (f *flight) encodeRun(run *run) (ints int) {
 		return ints
 	}
 	for i := range run.asks {
-		if more := len(run.asks[i].more); more > 0 {
-			f.body = appendInt(appendInt(f.body, int64(i+1)), int64(more+1))
+		if n := run.asks[i].bills; n > 1 {
+			f.body = appendInt(appendInt(f.body, int64(i+1)), int64(n))
 		}
 	}
 	return ints + 2*run.merged
@@ -210,7 +214,7 @@ func (f *flight) position(key string) int {
 	at, ok := f.index[key]
 	if !ok {
 		f.keys = append(f.keys, key)
-		f.last = append(f.last, -1)
+		f.last, f.asks = append(f.last, -1), append(f.asks, 0)
 		at = len(f.keys)
 		f.index[key] = at
 	}
@@ -243,9 +247,21 @@ func (f *flight) decode(reply string) (now int64, refused string, err error) {
 		if _, p.status = in.value(); p.status != "" {
 			continue
 		}
-		for k := range p.count {
-			q.outcomes[p.first+k].read(&in, now, in.int())
+		if q.seats == 1 {
+			for k := range p.count {
+				q.outcomes[p.first+k].read(&in, now, in.int())
+			}
+			continue
 		}
+		// The last of its seats says how things stand; those before, how many were debited.
+		o := outcome{kind: q.outcomes[p.first].kind, left: q.outcomes[p.first].left}
+		o.read(&in, now, in.int())
+		if o.flags&flagDebited != 0 {
+			o.left++
+		} else if o.left > 0 {
+			o.flags |= flagFits | flagDebited
+		}
+		q.outcomes[p.first] = o
 	}
 	if in.err == nil && in.rest != "" {
 		in.err = errReply
@@ -259,57 +275,58 @@ func (f *flight) decode(reply string) (now int64, refused string, err error) {
 // decodeAsk gives each bill of an ask its own outcome.
 func (f *flight) decodeAsk(in *reader, now int64, a *ask) {
 	q, p := f.part(a.first)
-	merged := len(a.more) > 0
 	first, word := in.value() // the number debited, or the flags
 	var o outcome
 	if word == "" {
 		debited, flags := int64(0), first
-		if merged {
+		if a.bills > 1 {
 			debited, flags = first, in.int()
 		}
 		o.kind = q.outcomes[p.first].kind
 		o.read(in, now, flags)
-		if merged {
+		if a.bills > 1 {
 			o.flags &^= flagFits | flagDebited
 			if debited > 0 {
 				o.flags |= flagFits | flagDebited
-				o.undo = debited - 1
+				o.left = debited
 			} else if flags&flagFits != 0 { // peeks: nothing is debited
 				o.flags |= flagFits
 			}
 		}
 	}
-	p.status, q.outcomes[p.first] = word, o
+	f.share(a.first, word, &o)
 	for _, r := range a.more {
-		switch {
-		case o.undo > 0:
-			o.undo--
-		case o.flags&flagDebited != 0: // the last that fitted was before this one
-			o.flags &^= flagFits | flagDebited
-		}
-		q, p := f.part(r)
-		p.status, q.outcomes[p.first] = word, o
+		f.share(r, word, &o)
 	}
 }
 
-// fail gives every bill that would have been charged the error of the first
-// write: nothing was written. Denials and peeks stand.
+// share gives a bill of an ask its outcome, and takes from what is left for those
+// after it what its seats may have.
+func (f *flight) share(r ref, word string, o *outcome) {
+	q, p := f.part(r)
+	p.status, q.outcomes[p.first] = word, *o
+	if o.left == 0 {
+		return
+	}
+	if o.left -= int64(q.seats); o.left <= 0 {
+		o.left = 0
+		o.flags &^= flagFits | flagDebited
+	}
+}
+
+// fail leaves the error of the first write to every bill that would have been
+// charged: nothing was written. Denials and peeks stand.
 func (f *flight) fail(word string) {
 	for _, q := range f.requests {
 		for i := range q.parts {
-			p := &q.parts[i]
-			for _, o := range q.outcomes[p.first : p.first+p.count] {
-				if p.status == "" && o.flags&flagDebited != 0 {
-					p.status = word
-				}
-			}
+			q.parts[i].refused = word
 		}
 	}
 }
 
 // read reads one balance's view.
 func (o *outcome) read(in *reader, now, flags int64) {
-	*o = outcome{kind: o.kind, now: now, at: now, flags: flags}
+	*o = outcome{kind: o.kind, now: now, at: now, flags: flags, left: o.left}
 	if flags&flagAt != 0 {
 		o.at = in.int()
 	}

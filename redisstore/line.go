@@ -50,12 +50,18 @@ func (l *line) close() {
 	l.breaker.end()
 }
 
-// ask sends a request in some flight and waits for it.
-func (l *line) ask(ctx context.Context, r *request, weight int) *weir.StoreError {
+// ask sends a request in some flight and waits for it. It says whether others asked
+// the same with it: they may know of r when ask has returned.
+func (l *line) ask(ctx context.Context, r *request, weight int) (shared bool, se *weir.StoreError) {
 	if se := l.breaker.admit(); se != nil {
-		return se
+		return false, se
 	}
-	err := l.queue.Do(ctx, r, weight, r.lane)
+	shared, err := l.queue.Host(ctx, r, weight, r.lane, r.asks.print)
+	return shared, l.outcome(ctx, err)
+}
+
+// outcome is what came of a call that ended with err under its caller's ctx.
+func (l *line) outcome(ctx context.Context, err error) *weir.StoreError {
 	switch {
 	case err == nil:
 		return nil
@@ -66,7 +72,10 @@ func (l *line) ask(ctx context.Context, r *request, weight int) *weir.StoreError
 }
 
 // send carries out a flight, on a sender's goroutine, and tells the breaker.
-func (l *line) send(requests []*request, deadline time.Time) error {
+func (l *line) send(requests []*request, seats []int, deadline time.Time) error {
+	for i, r := range requests {
+		r.seats = seats[i]
+	}
 	f := <-l.flights
 	defer func() { l.flights <- f }()
 	// A flight may have left late because others were long. It still gets the

@@ -20,7 +20,7 @@ func (s *Store) observed(requests []*request, deadline, began time.Time, kind st
 	}
 	f := Flight{Queued: max(0, began.Sub(deadline.Add(-s.options.Timeout))), Took: time.Since(began), Kind: kind}
 	for _, r := range requests {
-		f.Bills += len(r.parts)
+		f.Bills += len(r.parts) + r.seats - 1
 	}
 	s.options.OnFlight(f)
 }

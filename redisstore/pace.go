@@ -55,7 +55,7 @@ func (p *pace) flown(requests []*request) bool {
 	defer p.mu.Unlock()
 	p.flights++
 	for _, r := range requests {
-		p.weight += int64(r.weight)
+		p.weight += int64(r.weight + r.seats/8) // a seat is one more round of a short loop
 	}
 	if p.asking || p.flights < paceLeast || time.Since(p.asked) < paceEvery {
 		return false

@@ -11,6 +11,8 @@ import (
 // are queued, since a caller that gave up may reuse its bills while the flight
 // is still out. The flight writes outcomes; the caller copies them into its
 // bills.
+//
+// A request of a single bill may be asked by many at once, a seat each: see same.go.
 type request struct {
 	parts    []part
 	keys     []string
@@ -18,6 +20,8 @@ type request struct {
 	outcomes []outcome
 	lane     uint8 // of the queue: from the first bill's group
 	weight   int   // of all parts
+	seats    int   // who ask it, set when it leaves
+	asks     question
 }
 
 // newRequest returns an empty request with room for the usual bill.
@@ -27,10 +31,12 @@ func newRequest() any {
 		parts    [1]part
 		keys     [4]string
 		body     [160]byte
+		text     [64]byte
 		outcomes [4]outcome
 	})
 	r := &room.request
 	r.parts, r.keys, r.body, r.outcomes = room.parts[:0], room.keys[:0], room.body[:0], room.outcomes[:0]
+	r.asks.text, r.seats = room.text[:0], 1
 	return r
 }
 
@@ -38,6 +44,8 @@ func newRequest() any {
 func (r *request) reset() {
 	clear(r.keys)
 	r.parts, r.keys, r.body, r.outcomes, r.weight = r.parts[:0], r.keys[:0], r.body[:0], r.outcomes[:0], 0
+	r.seats = 1
+	r.asks.forget()
 }
 
 // part is one bill of a request.
@@ -50,8 +58,9 @@ type part struct {
 	to     int  // and their end
 	ints   int  // how many arguments these are
 
-	status string // "" decided, or the script's word
-	first  int    // first in request.outcomes
+	status  string // "" decided, or the script's word
+	refused string // the server's word for the writes, which holds for those that were debited
+	first   int    // first in request.outcomes
 }
 
 // outcome is what the script said of one balance.
@@ -61,7 +70,22 @@ type outcome struct {
 	flags            int64
 	a, b, c, d       int64 // the view, by kind
 	forget           int64
+	left             int64 // of equal bills: debits left for this seat and those after it
 	undo             int64 // debits of the same cost that the view is ahead by
+}
+
+// seat returns the outcome of the one at place among those who ask the same: the
+// first to come are the ones that were debited.
+func (o outcome) seat(place int) outcome {
+	switch {
+	case o.left > int64(place):
+		if o.undo = o.left - 1 - int64(place); o.kind == algo.SlidingLog {
+			o.c = 0 // when room comes is for those who are refused
+		}
+	case o.left > 0: // the last that fitted was before this one
+		o.flags &^= flagFits | flagDebited
+	}
+	return o
 }
 
 // The flags of an outcome, as the script sets them.
@@ -171,13 +195,28 @@ func (r *request) quota(p *part, bal *weir.Balance, clock func() int64) {
 	}
 }
 
-// fill writes what the flight found for part i into the bill's balances, or into
-// those that pick names.
-func (r *request) fill(i int, bill *weir.Bill, pick []int) {
+// word returns why part i was not decided for the one at place, or "".
+func (r *request) word(i, place int) string {
+	p := &r.parts[i]
+	if p.status != "" || p.refused == "" {
+		return p.status
+	}
+	for j := range p.count {
+		if o := r.outcomes[p.first+j].seat(place); o.flags&flagDebited != 0 {
+			return p.refused
+		}
+	}
+	return "" // denials and peeks stand
+}
+
+// fill writes what the flight found of part i for the one at place into the bill's
+// balances, or into those that pick names.
+func (r *request) fill(i, place int, bill *weir.Bill, pick []int) {
 	p := &r.parts[i]
 	balances := bill.Balances()
 	for j := range p.count {
-		r.outcomes[p.first+j].into(&balances[at(pick, j)])
+		o := r.outcomes[p.first+j].seat(place)
+		o.into(&balances[at(pick, j)])
 	}
 }
 
@@ -195,8 +234,9 @@ func (o *outcome) into(bal *weir.Balance) {
 		if v.Forget == 0 {
 			v.Forget = 1<<63 - 1
 		}
-		for range o.undo {
-			q.Uncharge(v, &bal.Debit)
+		if o.undo > 0 {
+			ahead := q.Debit(o.undo * bal.Cost)
+			q.Uncharge(v, &ahead)
 		}
 		if bal.Debited {
 			before := *v

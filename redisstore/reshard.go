@@ -51,7 +51,7 @@ func (l *line) apart(ctx context.Context, requests []*request, deadline time.Tim
 			f := newFlight()
 			for i := range r.parts {
 				// The same keys, arguments and outcomes, of one part alone.
-				one := &request{parts: r.parts[i : i+1 : i+1], keys: r.keys, body: r.body, outcomes: r.outcomes}
+				one := &request{parts: r.parts[i : i+1 : i+1], keys: r.keys, body: r.body, outcomes: r.outcomes, seats: r.seats}
 				refused, err := l.fly(ctx, f, []*request{one}, deadline)
 				switch {
 				case errors.Is(err, errMoving):

@@ -129,17 +129,17 @@ func (s *Store) askPart(ctx context.Context, verb algo.Verb, b *weir.Bill, part 
 	l := s.line(part.group)
 	r := new(request)
 	weight := r.add(verb, b, part.pick, &s.keys, l.expected)
-	if se := l.ask(ctx, r, weight); se != nil {
+	if _, se := l.ask(ctx, r, weight); se != nil {
 		return se
 	}
-	switch status := r.parts[0].status; status {
+	switch status := r.word(0, 0); status {
 	case "":
 	case moving:
 		return failMoving()
 	default:
 		return replyError(status)
 	}
-	r.fill(0, b, part.pick)
+	r.fill(0, 0, b, part.pick)
 	return nil
 }
 

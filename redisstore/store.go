@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,6 +70,7 @@ type Store struct {
 	giving   sync.WaitGroup // back what bills over several groups charged
 	unknown  atomic.Int64   // bills whose outcome is not known
 	requests sync.Pool
+	seed     maphash.Seed // of questions
 }
 
 // Open connects to url, one of
@@ -121,7 +123,7 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 	}
 	s := &Store{
 		scripter: scripter, calls: scripter, cluster: cluster, options: o,
-		keys: keyer{prefix: o.Prefix, secret: o.Secret},
+		keys: keyer{prefix: o.Prefix, secret: o.Secret}, seed: maphash.MakeSeed(),
 	}
 	if o.Through != nil {
 		s.calls = o.Through(scripter)
@@ -343,21 +345,35 @@ func (s *Store) decide(ctx context.Context, group uint16, bills []*weir.Bill) {
 // have to be asked again, and nothing is written into them.
 func (s *Store) send(ctx context.Context, group uint16, bills []*weir.Bill, retry bool) (again []*weir.Bill) {
 	l := s.line(group)
+	var print uint64
+	var plainly *weir.Balance // asked, if that is all
+	if len(bills) == 1 {
+		if plainly = plain(bills[0]); plainly != nil {
+			print = s.print(plainly)
+			if s.join(ctx, l, bills[0], plainly, print) {
+				return nil
+			}
+		}
+	}
 	r := s.requests.Get().(*request)
+	if plainly != nil {
+		r.asks.set(print, plainly)
+	}
 	var apart []*weir.Bill
 	weight := 0
 	for _, b := range bills {
 		weight += r.add(b.Verb, b, nil, &s.keys, l.expected)
 	}
-	if se := l.ask(ctx, r, weight); se != nil {
+	shared, se := l.ask(ctx, r, weight)
+	if se != nil {
 		s.fail(se, bills...)
-		if !se.Unknown { // else a flight may still write into it
+		if !se.Unknown && !shared { // else a flight may still write into it
 			s.release(r)
 		}
 		return nil
 	}
 	for i, b := range bills {
-		switch status := r.parts[i].status; {
+		switch status := r.word(i, 0); {
 		case status == wrongPeriods && retry:
 			again = append(again, b)
 		case status == moving:
@@ -365,11 +381,13 @@ func (s *Store) send(ctx context.Context, group uint16, bills []*weir.Bill, retr
 		case status != "":
 			b.Err = replyError(status)
 		default:
-			r.fill(i, b, nil)
+			r.fill(i, 0, b, nil)
 			b.Settle("redis")
 		}
 	}
-	s.release(r)
+	if !shared { // else its guests still read it
+		s.release(r)
+	}
 	for _, b := range apart {
 		s.keyByKey(ctx, b)
 	}

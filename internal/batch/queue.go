@@ -13,7 +13,14 @@
 // read here. Those who were answered together ask again together, and a second
 // sender would leave with the first of them and let the others stand: so while
 // one is out the next leaves with as much as the last carried, or when that one
-// is back. Under 512 callers this is half as many checks again.
+// is back. Under 512 callers this is half as many checks again. A flight that does
+// not come back holds nobody up: what waits leaves when twice a flight's usual time
+// is over.
+//
+// Those who ask the same while one such call waits may join it: they sit in the call
+// of the first, its host, and take none of the queue's room. So a key that everybody
+// asks about is one payload in a flight, and its callers cost a seat each. The
+// sender is told how many seats a payload has, and each caller which one was its.
 //
 // Every call is answered within the queue's timeout of its arrival, waiting
 // included, whatever the store does. One timer per queue watches the oldest
@@ -29,6 +36,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,9 +51,10 @@ var (
 // Options configures New. All fields are required.
 type Options[T any] struct {
 	// Send carries out a flight and returns nil, or an error that holds for all
-	// of it. It runs on one of Senders goroutines. It must return soon after
-	// deadline, the time at which the first of the calls is given up.
-	Send func(flight []T, deadline time.Time) error
+	// of it. seats says of each payload how many ask it. Send runs on one of Senders
+	// goroutines. It must return soon after deadline, the time at which the first of
+	// the calls is given up.
+	Send func(flight []T, seats []int, deadline time.Time) error
 
 	Senders   int           // flights out at a time
 	MaxWeight int           // of one flight, at first; a heavier call flies alone
@@ -61,12 +70,18 @@ type Queue[T any] struct {
 	mu      sync.Mutex
 	ready   sync.Cond // a sender may take a flight, or the queue is closed
 	waiting []*call[T]
-	weight  int        // of waiting
-	lanes   [lanes]int // weight of waiting, by lane
-	idle    int        // senders that wait for ready
-	out     int        // flights that are out
-	last    int        // weight of the flight that left last
-	pending ring[T]    // every call not yet answered, oldest first
+	weight  int           // of waiting
+	lanes   [lanes]int    // weight of waiting, by lane
+	asked   int           // seats of waiting
+	idle    int           // senders that wait for ready
+	out     int           // flights that are out
+	last    int           // seats of the flight that left last
+	usual   time.Duration // that a flight takes
+	nudge   *time.Timer   // ends the wait for as much as the last carried
+	nudging bool          // it runs
+	overdue bool          // it has
+	hosts   [hosts]host[T]
+	pending ring[T] // every call not yet answered, oldest first
 	timer   *time.Timer
 	armed   bool
 	closed  bool
@@ -75,13 +90,32 @@ type Queue[T any] struct {
 
 type call[T any] struct {
 	payload    T
+	print      uint64 // of what it asks, for those who would join; 0 has no guests
 	weight     int
 	lane       uint8
 	deadline   time.Time
 	prev, next *call[T] // in pending; nil once answered
 	sent       bool
-	done       chan error
+	done       chan error // to the host
+
+	seats  int           // taken, the host's included
+	gone   []int         // seats given up before it was sent
+	guests chan struct{} // closed when err is known; nil without guests
+	err    error         // for the guests
 }
+
+// host is where a call that may have guests is found by its print. Calls whose
+// prints fall on one host take turns: who finds another's asks for itself.
+type host[T any] struct {
+	print atomic.Uint64 // of call, or 0: spares most of those who find nothing the lock
+	call  *call[T]
+}
+
+const (
+	hosts    = 64
+	maxSeats = 4096 // of a call
+	moment   = time.Millisecond
+)
 
 // lanes is how many lanes callers are told apart by.
 const lanes = 256
@@ -119,6 +153,8 @@ func New[T any](o Options[T]) *Queue[T] {
 	q.calls.New = func() any { return &call[T]{done: make(chan error, 1)} }
 	q.timer = time.AfterFunc(time.Hour, q.expire)
 	q.timer.Stop()
+	q.nudge = time.AfterFunc(time.Hour, q.hurry)
+	q.nudge.Stop()
 	for range o.Senders {
 		q.senders.Go(q.sendLoop)
 	}
@@ -130,26 +166,82 @@ func New[T any](o Options[T]) *Queue[T] {
 // the queue is turned away while others still get in. After Do returns, nothing
 // more happens to payload unless the error is ErrUnknown or ctx's.
 func (q *Queue[T]) Do(ctx context.Context, payload T, weight int, lane uint8) error {
+	_, err := q.Host(ctx, payload, weight, lane, 0)
+	return err
+}
+
+// Host is Do for a payload that others may Join by print until it leaves. The host's
+// place among those who ask it is 0. Of a shared payload others may know after Host
+// has returned.
+func (q *Queue[T]) Host(ctx context.Context, payload T, weight int, lane uint8, print uint64) (shared bool, err error) {
 	c := q.calls.Get().(*call[T])
-	c.payload, c.weight, c.lane, c.sent = payload, weight, lane, false
+	c.payload, c.print, c.weight, c.lane, c.sent, c.seats = payload, print, weight, lane, false, 1
 	c.deadline = time.Now().Add(q.o.Timeout)
 	if err := q.enter(c); err != nil {
-		return err
+		return false, err
 	}
-	var err error
 	select {
 	case err = <-c.done:
+		shared = c.seats > 1
 	case <-ctx.Done():
-		if err = q.withdraw(c, ctx.Err()); err == nil {
+		if shared, err = q.withdraw(c, 0, ctx.Err()); err == nil {
 			err = <-c.done // it was answered meanwhile
 		}
 	}
-	if !errors.Is(err, ErrUnknown) && ctx.Err() == nil { // no sender holds c any more
+	if !shared && !errors.Is(err, ErrUnknown) && ctx.Err() == nil { // nobody else holds c any more
 		var none T
 		c.payload = none
 		q.calls.Put(c)
 	}
-	return err
+	return shared, err
+}
+
+// Join waits with a call that asks the same, and returns its payload and the
+// caller's place among those who asked it. It reports false, at once, if there is
+// none: no such call waits, or not long enough any more.
+func (q *Queue[T]) Join(ctx context.Context, print uint64, same func(T) bool) (payload T, place int, joined bool, err error) {
+	h := &q.hosts[print%hosts]
+	if print == 0 || h.print.Load() != print {
+		return payload, 0, false, nil
+	}
+	now := time.Now()
+	q.mu.Lock()
+	c := h.call
+	if c.answered() || c.sent || c.print != print || c.seats == maxSeats || 2*c.deadline.Sub(now) < q.o.Timeout || !same(c.payload) {
+		q.mu.Unlock()
+		return payload, 0, false, nil
+	}
+	seat := c.seats
+	c.seats++
+	q.asked++
+	if c.guests == nil {
+		c.guests = make(chan struct{})
+	}
+	q.wake()
+	q.mu.Unlock()
+	select {
+	case <-c.guests:
+		err = c.err
+	case <-ctx.Done():
+		if _, err = q.withdraw(c, seat, ctx.Err()); err != nil {
+			return payload, 0, true, err // others may still be leaving it
+		}
+		<-c.guests // it was answered meanwhile
+		err = c.err
+	}
+	return c.payload, c.place(seat), true, err
+}
+
+// place returns which of those who ask c the seat is, the ones that gave up left
+// out. It changes no more once c was sent.
+func (c *call[T]) place(seat int) int {
+	place := seat
+	for _, other := range c.gone {
+		if other < seat {
+			place--
+		}
+	}
+	return place
 }
 
 func (q *Queue[T]) enter(c *call[T]) error {
@@ -164,9 +256,15 @@ func (q *Queue[T]) enter(c *call[T]) error {
 		return ErrFull
 	}
 	q.waiting = append(q.waiting, c)
+	q.asked++
 	q.weight += c.weight
 	q.lanes[c.lane] += c.weight
 	q.pending.push(c)
+	if c.print != 0 {
+		h := &q.hosts[c.print%hosts]
+		h.call = c
+		h.print.Store(c.print)
+	}
 	if !q.armed {
 		q.armed = true
 		q.timer.Reset(q.o.Timeout)
@@ -177,30 +275,50 @@ func (q *Queue[T]) enter(c *call[T]) error {
 
 // fills reports whether what waits is a flight. Lock rule: under mu.
 func (q *Queue[T]) fills() bool {
-	return len(q.waiting) > 0 && (q.out == 0 || q.closed || q.weight >= min(q.last, q.o.MaxWeight))
+	return len(q.waiting) > 0 && (q.out == 0 || q.closed || q.overdue || q.asked >= q.last || q.weight >= q.o.MaxWeight)
 }
 
 // wake wakes a sender if there is a flight for it. Lock rule: under mu.
 func (q *Queue[T]) wake() {
-	if q.idle > 0 && q.fills() {
+	switch {
+	case q.idle == 0:
+	case q.fills():
 		q.ready.Signal()
+	case len(q.waiting) > 0 && !q.nudging:
+		q.nudging = true
+		q.nudge.Reset(2*q.usual + moment)
 	}
 }
 
-// withdraw gives c up for its caller's context. It returns nil if c has its
-// answer already.
-func (q *Queue[T]) withdraw(c *call[T], cause error) error {
+// hurry sends what waits, however little it is.
+func (q *Queue[T]) hurry() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c.answered() {
-		return nil
+	q.nudging, q.overdue = false, len(q.waiting) > 0
+	q.wake()
+}
+
+// withdraw gives a seat of c up for its caller's context, and says whether others
+// sit in c. It returns nil if c has its answer already.
+func (q *Queue[T]) withdraw(c *call[T], seat int, cause error) (shared bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	shared = c.seats > 1
+	switch {
+	case c.answered():
+		return shared, nil
+	case c.sent:
+		if !shared {
+			q.drop(c)
+		}
+		return shared, errors.Join(cause, ErrUnknown)
+	case c.seats-len(c.gone) == 1: // the last
+		q.drop(c)
+	default:
+		c.gone = append(c.gone, seat)
+		q.asked--
 	}
-	sent := c.sent
-	q.drop(c)
-	if sent {
-		return errors.Join(cause, ErrUnknown)
-	}
-	return cause
+	return shared, cause
 }
 
 // drop takes c out of everything but the flight it may be in.
@@ -212,19 +330,27 @@ func (q *Queue[T]) drop(c *call[T]) {
 	for i, w := range q.waiting {
 		if w == c {
 			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			q.weight -= c.weight
-			q.lanes[c.lane] -= c.weight
+			q.forget(c)
 			return
 		}
 	}
 }
 
-// answer ends c, once.
-func (q *Queue[T]) answer(c *call[T], err error) {
-	if !c.answered() {
-		q.drop(c)
-		c.done <- err
+// forget takes c, which waits no longer, out of the sums.
+func (q *Queue[T]) forget(c *call[T]) {
+	q.asked -= c.seats - len(c.gone)
+	q.weight -= c.weight
+	q.lanes[c.lane] -= c.weight
+}
+
+// tell ends c for all who sit in it, once it has left pending. Nobody joins it any
+// more, so it needs no lock.
+func (c *call[T]) tell(err error) {
+	if c.guests != nil {
+		c.err = err
+		close(c.guests)
 	}
+	c.done <- err // the host may use c anew from here
 }
 
 // expire answers every call whose time is up and looks again when the next is.
@@ -244,13 +370,12 @@ func (q *Queue[T]) expire() {
 		}
 		c.leave()
 		if c.sent {
-			c.done <- ErrUnknown
+			c.tell(ErrUnknown)
 			continue
 		}
 		late++
-		q.weight -= c.weight
-		q.lanes[c.lane] -= c.weight
-		c.done <- ErrLate
+		q.forget(c)
+		c.tell(ErrLate)
 	}
 	q.waiting = slices.Delete(q.waiting, 0, late)
 }
@@ -258,53 +383,69 @@ func (q *Queue[T]) expire() {
 func (q *Queue[T]) sendLoop() {
 	var calls []*call[T]
 	var flight []T
+	var seats []int
 	for {
-		var deadline time.Time
-		calls, flight, deadline = q.take(calls[:0], flight[:0])
+		calls, flight, seats = q.take(calls[:0], flight[:0], seats[:0])
 		if len(calls) == 0 {
 			return
 		}
-		err := q.o.Send(flight, deadline)
+		left := time.Now()
+		err := q.o.Send(flight, seats, calls[0].deadline)
+		took := time.Since(left)
 		q.mu.Lock()
 		q.out--
-		for _, c := range calls {
-			q.answer(c, err)
+		q.usual += (took - q.usual) / 8
+		for i, c := range calls {
+			if c.answered() { // or given up
+				calls[i] = nil
+			} else {
+				c.leave()
+			}
 		}
 		q.mu.Unlock()
+		// Without the lock: those who are told ask again, and would wait for it.
+		for _, c := range calls {
+			if c != nil {
+				c.tell(err)
+			}
+		}
 		clear(calls)
 		clear(flight)
 	}
 }
 
 // take waits for calls and takes as many as fit one flight; none means closed.
-func (q *Queue[T]) take(calls []*call[T], flight []T) ([]*call[T], []T, time.Time) {
+func (q *Queue[T]) take(calls []*call[T], flight []T, seats []int) ([]*call[T], []T, []int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for !q.fills() {
 		if q.closed {
-			return nil, nil, time.Time{}
+			return nil, nil, nil
 		}
 		q.idle++
+		q.wake() // for what waits already
 		q.ready.Wait()
 		q.idle--
 	}
-	weight := 0
+	if q.overdue = false; q.nudging {
+		q.nudging = !q.nudge.Stop() // if it is about to run, it will say so itself
+	}
+	weight, asked := 0, 0
 	for _, c := range q.waiting {
 		if weight += c.weight; weight > q.o.MaxWeight && len(calls) > 0 {
-			weight -= c.weight
 			break
 		}
 		c.sent = true
-		q.lanes[c.lane] -= c.weight
-		calls = append(calls, c)
-		flight = append(flight, c.payload)
+		n := c.seats - len(c.gone)
+		asked += n
+		q.forget(c)
+		calls, flight, seats = append(calls, c), append(flight, c.payload), append(seats, n)
 	}
 	q.waiting = q.waiting[:copy(q.waiting, q.waiting[len(calls):])]
-	q.weight -= weight
 	q.out++
-	q.last = weight
+	q.last = asked
 	q.wake()
-	return calls, flight, calls[0].deadline
+	return calls, flight, seats
 }
 
 // SetMaxWeight changes the weight that flights may have from the next on.
@@ -312,6 +453,7 @@ func (q *Queue[T]) SetMaxWeight(w int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.o.MaxWeight = w
+	q.wake()
 }
 
 // Close answers what waits, sends nothing new after it and waits for the
@@ -323,4 +465,5 @@ func (q *Queue[T]) Close() {
 	q.mu.Unlock()
 	q.senders.Wait()
 	q.timer.Stop()
+	q.nudge.Stop()
 }

@@ -1,0 +1,106 @@
+package redisstore
+
+import (
+	"context"
+	"hash/maphash"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
+)
+
+// Callers who ask the same of one balance at once are one question, "how many of
+// these". Within a flight that is what a run's ask is (flight.go); but a bill that
+// travels by itself is encoded, queued, and told its answer by itself, which is most
+// of what a hot key costs this side. So a plain take that finds the same one waiting
+// sits down in it, and nothing is encoded:
+//
+//	take 1 of user:1 ─ nobody asks that ─▶ a request, hosted   (place 0)
+//	take 1 of user:1 ─ that request waits ─▶ a seat in it      (place 1)
+//	                     reply: "1 of 2 was debited" ─▶ place 0 is admitted, 1 is not
+//
+// Each has its own context, and its own answer by its place: remaining, delay,
+// receipt. Bills with more to them (several balances, waits, trials, calendars whose
+// periods depend on when they are asked) go by themselves.
+
+// question is what a request asks, for others to compare theirs with. The text is a
+// copy: the host's bill may be used again while a flight is out.
+type question struct {
+	print uint64 // 0 is none
+	cost  int64
+	limit weir.Limit
+	text  []byte // key, space, group
+	key   int    // bytes of text that are the key
+	space int    // and the space
+}
+
+// forget empties it for another use.
+func (q *question) forget() {
+	q.print, q.limit = 0, weir.Limit{}
+	clear(q.text)
+	q.text = q.text[:0]
+}
+
+// plain returns the balance of a bill that may be asked together with others, or nil.
+func plain(b *weir.Bill) *weir.Balance {
+	balances := b.Balances()
+	if b.Verb != algo.Take || len(balances) != 1 || b.MaxWait != 0 {
+		return nil
+	}
+	bal := &balances[0]
+	if bal.Trial != 0 || bal.Never || bal.Cost == 0 || bal.Again != 0 || bal.Quota.Calendar != nil {
+		return nil
+	}
+	return bal
+}
+
+// print returns what the question about bal is found by, never 0.
+func (s *Store) print(bal *weir.Balance) uint64 {
+	h := maphash.String(s.seed, bal.Charge.Key) ^ uint64(bal.Cost)*0x9E3779B97F4A7C15
+	if bal.Charge.Space != "" { // each rule has one, and a request may fall under many
+		h ^= maphash.String(s.seed, bal.Charge.Space) * 0xD6E8FEB86659FD93
+	}
+	return h | 1
+}
+
+// set writes down what bal asks.
+func (q *question) set(print uint64, bal *weir.Balance) {
+	c := bal.Charge
+	q.print, q.cost, q.limit = print, bal.Cost, c.Limit
+	q.text = append(append(append(q.text[:0], c.Key...), c.Space...), c.Group...)
+	q.key, q.space = len(c.Key), len(c.Space)
+}
+
+// same reports whether bal asks just that.
+func (q *question) same(bal *weir.Balance) bool {
+	c := bal.Charge
+	space := q.key + q.space
+	return q.cost == bal.Cost && string(q.text[:q.key]) == c.Key && string(q.text[q.key:space]) == c.Space &&
+		string(q.text[space:]) == c.Group && q.limit == c.Limit
+}
+
+// join has b, whose balance is bal, decided together with others who ask the same.
+// It reports false, at once, if nobody waits who does.
+func (s *Store) join(ctx context.Context, l *line, b *weir.Bill, bal *weir.Balance, print uint64) bool {
+	if se := l.breaker.admit(); se != nil {
+		s.fail(se, b)
+		return true
+	}
+	r, place, joined, err := l.queue.Join(ctx, print, func(r *request) bool { return r.asks.same(bal) })
+	if !joined {
+		return false
+	}
+	if se := l.outcome(ctx, err); se != nil {
+		s.fail(se, b)
+		return true
+	}
+	switch word := r.word(0, place); word {
+	case "":
+		r.fill(0, place, b, nil)
+		b.Settle("redis")
+	case moving:
+		s.keyByKey(ctx, b)
+	default:
+		b.Err = replyError(word)
+	}
+	return true
+}
