@@ -36,7 +36,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -88,62 +87,10 @@ type Queue[T any] struct {
 	senders sync.WaitGroup
 }
 
-type call[T any] struct {
-	payload    T
-	print      uint64 // of what it asks, for those who would join; 0 has no guests
-	weight     int
-	lane       uint8
-	deadline   time.Time
-	prev, next *call[T] // in pending; nil once answered
-	sent       bool
-	done       chan error // to the host
-
-	seats  int           // taken, the host's included
-	gone   []int         // seats given up before it was sent
-	guests chan struct{} // closed when err is known; nil without guests
-	err    error         // for the guests
-}
-
-// host is where a call that may have guests is found by its print. Calls whose
-// prints fall on one host take turns: who finds another's asks for itself.
-type host[T any] struct {
-	print atomic.Uint64 // of call, or 0: spares most of those who find nothing the lock
-	call  *call[T]
-}
-
 const (
-	hosts    = 64
-	maxSeats = 4096 // of a call
-	moment   = time.Millisecond
+	lanes  = 256 // that callers are told apart by
+	moment = time.Millisecond
 )
-
-// lanes is how many lanes callers are told apart by.
-const lanes = 256
-
-// ring is a doubly linked list through the calls themselves, so that entering
-// it allocates nothing. The zero ring is empty after init.
-type ring[T any] struct{ root call[T] }
-
-func (r *ring[T]) init() { r.root.prev, r.root.next = &r.root, &r.root }
-
-func (r *ring[T]) oldest() *call[T] {
-	if r.root.next == &r.root {
-		return nil
-	}
-	return r.root.next
-}
-
-func (r *ring[T]) push(c *call[T]) {
-	c.prev, c.next = r.root.prev, &r.root
-	c.prev.next, r.root.prev = c, c
-}
-
-func (c *call[T]) leave() {
-	c.prev.next, c.next.prev = c.next, c.prev
-	c.prev, c.next = nil, nil
-}
-
-func (c *call[T]) answered() bool { return c.next == nil }
 
 // New starts the senders. Close stops them.
 func New[T any](o Options[T]) *Queue[T] {
@@ -196,54 +143,6 @@ func (q *Queue[T]) Host(ctx context.Context, payload T, weight int, lane uint8, 
 	return shared, err
 }
 
-// Join waits with a call that asks the same, and returns its payload and the
-// caller's place among those who asked it. It reports false, at once, if there is
-// none: no such call waits, or not long enough any more.
-func (q *Queue[T]) Join(ctx context.Context, print uint64, same func(T) bool) (payload T, place int, joined bool, err error) {
-	h := &q.hosts[print%hosts]
-	if print == 0 || h.print.Load() != print {
-		return payload, 0, false, nil
-	}
-	now := time.Now()
-	q.mu.Lock()
-	c := h.call
-	if c.answered() || c.sent || c.print != print || c.seats == maxSeats || 2*c.deadline.Sub(now) < q.o.Timeout || !same(c.payload) {
-		q.mu.Unlock()
-		return payload, 0, false, nil
-	}
-	seat := c.seats
-	c.seats++
-	q.asked++
-	if c.guests == nil {
-		c.guests = make(chan struct{})
-	}
-	q.wake()
-	q.mu.Unlock()
-	select {
-	case <-c.guests:
-		err = c.err
-	case <-ctx.Done():
-		if _, err = q.withdraw(c, seat, ctx.Err()); err != nil {
-			return payload, 0, true, err // others may still be leaving it
-		}
-		<-c.guests // it was answered meanwhile
-		err = c.err
-	}
-	return c.payload, c.place(seat), true, err
-}
-
-// place returns which of those who ask c the seat is, the ones that gave up left
-// out. It changes no more once c was sent.
-func (c *call[T]) place(seat int) int {
-	place := seat
-	for _, other := range c.gone {
-		if other < seat {
-			place--
-		}
-	}
-	return place
-}
-
 func (q *Queue[T]) enter(c *call[T]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -261,9 +160,7 @@ func (q *Queue[T]) enter(c *call[T]) error {
 	q.lanes[c.lane] += c.weight
 	q.pending.push(c)
 	if c.print != 0 {
-		h := &q.hosts[c.print%hosts]
-		h.call = c
-		h.print.Store(c.print)
+		q.hosts[c.print%hosts].open(c)
 	}
 	if !q.armed {
 		q.armed = true
@@ -341,16 +238,6 @@ func (q *Queue[T]) forget(c *call[T]) {
 	q.asked -= c.seats - len(c.gone)
 	q.weight -= c.weight
 	q.lanes[c.lane] -= c.weight
-}
-
-// tell ends c for all who sit in it, once it has left pending. Nobody joins it any
-// more, so it needs no lock.
-func (c *call[T]) tell(err error) {
-	if c.guests != nil {
-		c.err = err
-		close(c.guests)
-	}
-	c.done <- err // the host may use c anew from here
 }
 
 // expire answers every call whose time is up and looks again when the next is.
