@@ -9,8 +9,8 @@ type call[T any] struct {
 	print      uint64 // of what it asks, for those who would join; 0 has no guests
 	weight     int
 	lane       uint8
-	deadline   time.Time
-	prev, next *call[T] // in pending; nil once answered
+	deadline   time.Duration // since the queue began
+	prev, next *call[T]      // in pending; nil once answered
 	sent       bool
 	done       chan error // to the host
 

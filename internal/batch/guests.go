@@ -32,10 +32,10 @@ func (q *Queue[T]) Join(ctx context.Context, print uint64, same func(T) bool) (p
 	if print == 0 || h.print.Load() != print {
 		return payload, 0, false, nil
 	}
-	now := time.Now()
+	now := time.Since(q.began)
 	q.mu.Lock()
 	c := h.call
-	if c.answered() || c.sent || c.print != print || c.seats == maxSeats || 2*c.deadline.Sub(now) < q.o.Timeout || !same(c.payload) {
+	if c.answered() || c.sent || c.print != print || c.seats == maxSeats || 2*(c.deadline-now) < q.o.Timeout || !same(c.payload) {
 		q.mu.Unlock()
 		return payload, 0, false, nil
 	}

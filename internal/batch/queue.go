@@ -66,6 +66,8 @@ type Queue[T any] struct {
 	o     Options[T]
 	calls sync.Pool
 
+	began time.Time // deadlines count from it: one clock is read and not two
+
 	mu      sync.Mutex
 	ready   sync.Cond // a sender may take a flight, or the queue is closed
 	waiting []*call[T]
@@ -94,7 +96,7 @@ const (
 
 // New starts the senders. Close stops them.
 func New[T any](o Options[T]) *Queue[T] {
-	q := &Queue[T]{o: o}
+	q := &Queue[T]{o: o, began: time.Now()}
 	q.ready.L = &q.mu
 	q.pending.init()
 	q.calls.New = func() any { return &call[T]{done: make(chan error, 1)} }
@@ -123,7 +125,7 @@ func (q *Queue[T]) Do(ctx context.Context, payload T, weight int, lane uint8) er
 func (q *Queue[T]) Host(ctx context.Context, payload T, weight int, lane uint8, print uint64) (shared bool, err error) {
 	c := q.calls.Get().(*call[T])
 	c.payload, c.print, c.weight, c.lane, c.sent, c.seats = payload, print, weight, lane, false, 1
-	c.deadline = time.Now().Add(q.o.Timeout)
+	c.deadline = time.Since(q.began) + q.o.Timeout
 	if err := q.enter(c); err != nil {
 		return false, err
 	}
@@ -247,10 +249,10 @@ func (q *Queue[T]) forget(c *call[T]) {
 func (q *Queue[T]) expire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now, late := time.Now(), 0
+	now, late := time.Since(q.began), 0
 	q.armed = false
 	for c := q.pending.oldest(); c != nil; c = q.pending.oldest() {
-		if left := c.deadline.Sub(now); left > 0 {
+		if left := c.deadline - now; left > 0 {
 			q.armed = true
 			q.timer.Reset(left)
 			break
@@ -277,7 +279,7 @@ func (q *Queue[T]) sendLoop() {
 			return
 		}
 		left := time.Now()
-		err := q.o.Send(flight, seats, calls[0].deadline)
+		err := q.o.Send(flight, seats, q.began.Add(calls[0].deadline))
 		took := time.Since(left)
 		q.mu.Lock()
 		q.out--

@@ -19,7 +19,7 @@ func expiry(t *testing.T, n int) time.Duration {
 		calls := make([]*call[int], n)
 		for i := range calls {
 			c := q.calls.Get().(*call[int])
-			c.weight, c.lane, c.deadline = 1, uint8(i), time.Now()
+			c.weight, c.lane, c.deadline = 1, uint8(i), time.Since(q.began)
 			if err := q.enter(c); err != nil {
 				t.Fatal(err)
 			}
