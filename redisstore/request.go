@@ -98,13 +98,13 @@ const (
 	flagBlocked = 32
 )
 
-// weightOf returns what a charge weighs in a flight. A log is read and written
-// whole: at 100 entries it weighs as much as two others, at the most (40 kB) as 21.
+// weightOf returns what a charge weighs in a flight. Of a log no more is read than
+// of others, as a rule; but now and then it is rewritten whole.
 func weightOf(k algo.Kind, n int64) int {
 	if k != algo.SlidingLog {
 		return 1
 	}
-	return 2 + int(min(n, algo.MaxLog)/256)
+	return 1 + int(min(n, algo.MaxLog)/256)
 }
 
 // add encodes a bill, or those of its balances that pick names, into the request

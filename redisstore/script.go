@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"regexp"
 	"strings"
 )
 
@@ -51,14 +52,25 @@ func compose(head string, parts ...string) script {
 	var b strings.Builder
 	b.WriteString(head)
 	for _, name := range parts {
-		text, err := sources.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic("redisstore: " + err.Error()) // embedded at build time: cannot happen
-		}
-		b.Write(text)
+		b.WriteString(source(name))
 		b.WriteByte('\n')
 	}
 	text := b.String()
 	sum := sha1.Sum([]byte(text))
 	return script{text, hex.EncodeToString(sum[:])}
 }
+
+// source returns the text of a part. A line "--< name" in it stands for the
+// statements of another one: what several ways do alike is written once, and where
+// a call would cost as much as what is done there is none.
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic("redisstore: " + err.Error()) // embedded at build time: cannot happen
+	}
+	return inserted.ReplaceAllStringFunc(string(text), func(line string) string {
+		return source(strings.TrimPrefix(strings.TrimSpace(line), "--< "))
+	})
+}
+
+var inserted = regexp.MustCompile(`(?m)^ *--< \w+$`)

@@ -33,7 +33,7 @@ func TestTheUsualWayIsTheGeneralWay(t *testing.T) {
 	}
 	ways := []*way{newWay(t, server.Addr, 0, counting), newWay(t, server.Addr, 1, general)}
 	now := int64(1_800_000_000_000_000)
-	for flight := range 1500 {
+	for flight := range 1000 {
 		if flight%100 == 99 {
 			ways[0].forget(t)
 			ways[1].forget(t)
@@ -50,18 +50,61 @@ func TestTheUsualWayIsTheGeneralWay(t *testing.T) {
 		if !reflect.DeepEqual(got[0], got[1]) {
 			t.Fatalf("seed %d flight %d:\n usual   %+v\n general %+v", seed, flight, got[0], got[1])
 		}
-		if a, b := ways[0].states(t), ways[1].states(t); !reflect.DeepEqual(a, b) {
-			t.Fatalf("seed %d flight %d:\n usual   %q\n general %q", seed, flight, a, b)
+		a, b := ways[0].states(t), ways[1].states(t)
+		for name := range b {
+			if a[name] != b[name] || len(a) != len(b) {
+				t.Fatalf("seed %d flight %d, %d states and %d: %s\n usual   %q\n general %q", seed, flight, len(a), len(b), name, a[name], b[name])
+			}
 		}
 	}
 	n, err := ways[0].client.Do(t.Context(), ways[0].client.B().Get().Key("usual").Build()).AsInt64()
-	if err != nil || n < 300 || n > 1400 {
-		t.Errorf("%d flights of 1500 were usual (%v), so one of the two ways is hardly tested", n, err)
+	t.Logf("%d flights were usual", n)
+	if err != nil || n < 300 || n > 900 {
+		t.Errorf("%d flights of 1000 were usual (%v), so one of the two ways is hardly tested", n, err)
 	}
 }
 
 // usualBills are those of a flight: most of them usual.
-func usualBills(r *rand.Rand) (bills []*weir.Bill) {
+func usualBills(r *rand.Rand) []*weir.Bill {
+	if r.IntN(2) == 0 {
+		return billsOfOneShape(r)
+	}
+	return billsOfManyShapes(r)
+}
+
+// billsOfOneShape ask the same of many balances, and more than once of some.
+func billsOfOneShape(r *rand.Rand) (bills []*weir.Bill) {
+	daily, err := weir.ParseLimit("40/day algorithm=fixed_window tz=Asia/Tokyo")
+	if err != nil {
+		panic(err)
+	}
+	limits := []weir.Limit{
+		weir.Per(7, 3*time.Second), weir.Per(4, time.Second).Using(algo.LeakyBucket).Burst(3),
+		weir.Per(9, 4*time.Second).Using(algo.FixedWindow), daily,
+		weir.Per(9, 4*time.Second).Using(algo.SlidingWindow), weir.Per(9, 4*time.Second).Using(algo.SlidingLog),
+		weir.Per(40, 20*time.Second).Using(algo.SlidingLog), weir.Per(40, 20*time.Second).Using(algo.SlidingLog),
+	}
+	like := weir.Bill{Charges: []weir.Charge{{Limit: limits[r.IntN(len(limits))], Cost: 1 + r.Int64N(2)*r.Int64N(4)}}}
+	switch r.IntN(8) {
+	case 0:
+		like.Verb = algo.Peek
+	case 1: // as if the limit had been lowered
+		limit := like.Charges[0].Limit
+		like.Charges[0].Limit = limit.Cut(&algo.Quota{N: limit.Units() / 2, Capacity: limit.Units() / 2})
+	case 2:
+		like.Charges[0].Cost, like.Charges[0].Peek = 0, true
+	}
+	for range 1 + r.IntN(12) {
+		b := like
+		b.Charges = []weir.Charge{like.Charges[0]}
+		b.Charges[0].Key = fmt.Sprint("k", r.IntN(4))
+		bills = append(bills, &b)
+	}
+	return bills
+}
+
+// billsOfManyShapes are of one to three charges, on few keys.
+func billsOfManyShapes(r *rand.Rand) (bills []*weir.Bill) {
 	limits := []weir.Limit{
 		weir.Per(7, 3*time.Second), weir.Per(7, time.Second).Burst(3),
 		weir.Per(4, time.Second).Using(algo.LeakyBucket).Burst(3),
@@ -146,13 +189,14 @@ func (w *way) fly(t *testing.T, bills []*weir.Bill, now int64) (all []outcome) {
 }
 
 // states returns every balance with its state, after looking that each has a
-// time to live that lasts.
+// time to live. That is made longer: what takes long here may not expire.
 func (w *way) states(t *testing.T) map[string]string {
 	t.Helper()
 	const all = `local all = {}
 for _, key in ipairs(redis.call('KEYS', 'weir*')) do
   all[#all + 1] = key
-  all[#all + 1] = redis.call('PTTL', key) > 5000 and redis.call('GET', key) or 'no time to live'
+  all[#all + 1] = redis.call('PTTL', key) > 0 and redis.call('GET', key) or 'no time to live'
+  redis.call('PEXPIRE', key, 3600000)
 end
 return all`
 	states, err := w.client.Do(t.Context(), w.client.B().Eval().Script(all).Numkeys(0).Build()).AsStrMap()
@@ -162,8 +206,7 @@ return all`
 	return states
 }
 
-// forget ends what the states have lived through, before any expires by itself
-// on one database and not yet on the other.
+// forget ends what the states have lived through.
 func (w *way) forget(t *testing.T) {
 	t.Helper()
 	for name := range w.states(t) {

@@ -1,13 +1,15 @@
--- The usual flight. Nearly every check is a take or a peek of a token or leaky
--- bucket that was last charged under the same quota, on a clock that did not go
--- back. A flight of nothing else is decided here, with its states in arrays of
+-- The usual flight. Nearly every check is a take or a peek of a balance that was
+-- last charged under the same quota, on a clock that did not go back. A flight of
+-- nothing else is decided here, with its states in local variables and arrays of
 -- numbers and not in tables, and ends here. The first balance that is anything
--- else (blocked, bad, of another algorithm, under a changed limit) leaves the
--- whole flight to the general way below; nothing was written by then. Both ways
--- decide alike, which TestTheUsualWayIsTheGeneralWay holds them to.
+-- else (blocked, bad, under a changed limit, a window or a log that several bills
+-- ask) leaves the whole flight to the general way below; nothing was written by
+-- then. Both ways decide alike, which TestTheUsualWayIsTheGeneralWay holds them to.
 --
 -- It stands first because a script makes each of its functions anew at every
--- call: those of the general way are two thirds of what a lone check costs.
+-- call: those of the general way are two thirds of what a lone check costs. A line
+-- "--< name" stands for the statements in name.lua (see script.go): a call for
+-- each balance would be a tenth of what a check costs.
 --
 -- ARGV[1] is a MessagePack array of integers:
 --
@@ -33,125 +35,121 @@ if args[1] > 0 and now > args[1] then return cmsgpack.pack({now, 'STALE'}) end
 
 local keys = KEYS
 local unpack_, pack, byte, floor = struct.unpack, struct.pack, string.byte, math.floor
--- A state as 3_state.lua has it, what follows its letter, and what comes before
--- the quota and the time to live.
-local BUCKET, STATE, CHANGED = '>c1I7I4I7I4I4I7', '>I7I4I7I4I4I7', '>c1I7I4I7'
-
-local found = #keys > 0 and redis.call('MGET', unpack(keys)) or {}
 
 local function usual_flight()
   local reply, r = {now, false}, 2
   local p, balance = 2, 0 -- next argument, last balance
-  local packed, ttls = {}, {} -- by key: what to write, and for how long if that changes
+  -- By key: what to write, where in the value if not at its beginning, and for how
+  -- long if that changes.
+  local packed, places, ttls = {}, {}, {}
   local missing = {}
   -- By key, only where it may be asked about again: the state after what was
-  -- decided, its stamp and quota, and whether it was debited. Elsewhere packed is
-  -- all that is kept: what a table costs is felt at a quarter of a million keys a
-  -- second.
+  -- decided, its stamp and quota, and whether it was debited.
   local fulls, phases, stamps, ns, caps, taken = {}, {}, {}, {}, {}, {}
 
-  -- open reads the state of key i under the quota of n and cap: from when it is
-  -- full, and its stamp. It returns nothing if that is not its quota, or if it is
-  -- no usual state.
-  local function open(i, n, cap)
-    local value = found[i]
-    if not value then
-      missing[#missing + 1] = keys[i]
-      return now, 0, 0
-    end
-    if #value ~= 34 or byte(value) ~= 98 then return end
-    local full, phase, at, n_, cap_, stamp = unpack_(STATE, value, 2)
-    if n_ ~= n or cap_ ~= cap or at > now or stamp <= now then return end
-    if full < now or full == now and phase == 0 then full, phase = now, 0 end
-    return full, phase, stamp
+  -- values reads the states of the next count balances.
+  local function values(count)
+    if not which then return redis.call('MGET', unpack(keys, balance + 1, balance + count)) end
+    local names = {}
+    for k = 1, count do names[k] = keys[which[balance + k]] end
+    return redis.call('MGET', unpack(names))
   end
 
-  -- reopen is open for a key that may have been asked about before.
-  local function reopen(i, n, cap)
-    local full = fulls[i]
+  -- reopen reads the state of key i, or what an earlier bill left of it.
+  local function reopen(i, n, cap, value)
+    local full, phase, stamp = fulls[i], nil, nil
     if full then
       if ns[i] ~= n or caps[i] ~= cap then return end
       return full, phases[i], stamps[i]
     end
-    local phase, stamp
-    full, phase, stamp = open(i, n, cap)
+    if not value then missing[#missing + 1] = keys[i] end
+    --< usual_bucket_open
     fulls[i], phases[i], stamps[i], ns[i], caps[i] = full, phase, stamp, n, cap
     return full, phase, stamp
   end
 
-  -- seal says what is to be written for key i: all of it where the time to live
-  -- changes, else what comes before the quota.
-  local function seal(i, full, phase, n, cap, stamp)
-    if stamp <= full then
-      local left = full + 1 - now
-      left = left + floor(left / 4) + 10000000
-      ttls[i] = floor((left + 999) / 1000)
-      packed[i] = pack(BUCKET, 'b', full, phase, now, n, cap, now + left)
-    else
-      packed[i] = pack(CHANGED, 'b', full, phase, now)
-    end
-  end
-
   while args[p] > 0 do -- runs
-    local take, wait, kind, n, cost = args[p] == 1, args[p + 1], args[p + 2], args[p + 3], args[p + 5]
-    if (kind ~= 1 and kind ~= 5) or n == 0 or cost < 0 then return false end
-    local cap, cost_us, cost_phase = args[p + 6], args[p + 7], args[p + 8]
-    local room_us, room_phase = args[p + 9] - cost_us + wait, args[p + 10] - cost_phase
-    local count, merged = args[p + 11], args[p + 12]
-    p = p + 13
-    local next_merged = merged > 0 and args[p]
+    local take, wait, kind, n, period, cost = args[p] == 1, args[p + 1], args[p + 2], args[p + 3], args[p + 4], args[p + 5]
+    if n == 0 or cost < 0 then return false end
     if cost == 0 then take = false end
+    p = p + 6
+    local cap, cost_us, cost_phase, room_us, room_phase -- buckets
+    local start, stop, sliding                          -- windows
+    local first_live, holds                             -- logs
+    if kind == 1 or kind == 5 then
+      cap, cost_us, cost_phase = args[p], args[p + 1], args[p + 2]
+      room_us, room_phase = args[p + 3] - cost_us + wait, args[p + 4] - cost_phase
+      p = p + 5
+    elseif kind == 3 then
+      if which then return false end
+      --< usual_log_search
+    else
+      if which or n * period >= 2 ^ 53 then return false end
+      start, sliding = now - now % period, kind == 4
+      stop = start + period
+      if not sliding then
+        local edges = args[p]
+        if edges > 0 then
+          start = nil
+          for e = p + 1, p + edges - 1 do
+            if args[e] <= now and now < args[e + 1] then start, stop = args[e], args[e + 1] end
+          end
+          if not start then return false end
+        end
+        p = p + 1 + edges
+      end
+    end
+    local count, merged = args[p], args[p + 1]
+    p = p + 2
+    local next_merged = merged > 0 and args[p]
+    local found = kind ~= 3 and values(count)
     for k = 1, count do
       balance = balance + 1
-      local i, full, phase, stamp = balance, nil, nil, nil
-      if which then
-        i = which[balance]
-        full, phase, stamp = reopen(i, n, cap)
-        if not full then return false end
-      else
-        -- open and, below, seal, written out: a twentieth of what a check costs.
-        local value = found[i]
-        if value then
-          if #value ~= 34 or byte(value) ~= 98 then return false end
-          local at, n_, cap_
-          full, phase, at, n_, cap_, stamp = unpack_(STATE, value, 2)
-          if n_ ~= n or cap_ ~= cap or at > now or stamp <= now then return false end
-          if full < now or full == now and phase == 0 then full, phase = now, 0 end
-        else
-          missing[#missing + 1] = keys[i]
-          full, phase, stamp = now, 0, 0
-        end
-      end
-      local us, left = full - now - room_us, phase - room_phase
-      local flags = (us < -1 or us == -1 and left <= n or us == 0 and left <= 0) and 1 or 0
-      local debited = 0
-      if flags == 1 and take then
-        flags, debited = 3, 1
-        full, phase = full + cost_us, phase + cost_phase
-        if phase >= n then full, phase = full + 1, phase - n end
-      end
+      local asking = 1
       if k == next_merged then
-        for _ = 2, debited == 1 and args[p + 1] or 0 do
-          us, left = full - now - room_us, phase - room_phase
-          if not (us < -1 or us == -1 and left <= n or us == 0 and left <= 0) then break end
-          debited, full, phase = debited + 1, full + cost_us, phase + cost_phase
-          if phase >= n then full, phase = full + 1, phase - n end
-        end
-        p, merged = p + 2, merged - 1
+        asking, p, merged = args[p + 1], p + 2, merged - 1
         next_merged = merged > 0 and args[p]
-        r = r + 1
-        reply[r] = debited
+        r = r + 1 -- for the number of the debited
       end
-      reply[r + 1], reply[r + 2], reply[r + 3] = flags, full, phase
-      r = r + 3
-      if debited > 0 then
+      local flags, debited = 0, 0
+      local text, place, ttl
+      if cap then
+        local i, value, full, phase, stamp = balance, found[k], nil, nil, nil
         if which then
-          fulls[i], phases[i], taken[i] = full, phase, true
-        elseif stamp <= full then
-          seal(i, full, phase, n, cap, stamp)
+          i = which[balance]
+          full, phase, stamp = reopen(i, n, cap, value)
+          if not full then return false end
         else
-          packed[i] = pack(CHANGED, 'b', full, phase, now)
+          if not value then missing[#missing + 1] = keys[i] end
+          --< usual_bucket_open
         end
+        --< usual_bucket_debit
+        if asking > 1 then reply[r] = debited end
+        reply[r + 1], reply[r + 2], reply[r + 3] = flags, full, phase
+        r = r + 3
+        if debited > 0 then
+          if which then
+            fulls[i], phases[i], taken[i] = full, phase, true
+          else
+            --< usual_bucket_seal
+            packed[i], ttls[i] = text, ttl
+          end
+        end
+      elseif start then
+        local value, prev, cur = found[k], nil, nil
+        if not value then missing[#missing + 1] = keys[balance] end
+        --< usual_window
+        if asking > 1 then reply[r] = debited end
+        reply[r + 1], reply[r + 2], reply[r + 3], reply[r + 4], reply[r + 5] = flags, start, stop, prev, cur
+        r = r + 5
+        packed[balance], ttls[balance] = text, ttl
+      else
+        local key, used, newest, free = keys[balance], nil, nil, nil
+        --< usual_log
+        if asking > 1 then reply[r] = debited end
+        reply[r + 1], reply[r + 2], reply[r + 3], reply[r + 4] = flags, used, newest, free
+        r = r + 4
+        packed[balance], places[balance], ttls[balance] = text, place, ttl
       end
     end
   end
@@ -161,11 +159,12 @@ local function usual_flight()
     local take, wait, count = args[p] == 1, args[p + 1], args[p + 2]
     p = p + 3
     local first, from, admitted = balance, p, true
+    local found = values(count)
     reply[r + 1] = 0
     for c = 1, count do
       local kind, n, cost, cap = args[p + 1], args[p + 2], args[p + 4], args[p + 5]
       if args[p] ~= 0 or (kind ~= 1 and kind ~= 5) or n == 0 or cost < 0 then return false end
-      local full, phase = reopen(which and which[first + c] or first + c, n, cap)
+      local full, phase = reopen(which and which[first + c] or first + c, n, cap, found[c])
       if not full then return false end
       local us = full - now - args[p + 8] + args[p + 6] - wait
       local left = phase - args[p + 9] + args[p + 7]
@@ -194,7 +193,12 @@ local function usual_flight()
   -- Each changed key is written once. SETRANGE leaves the time to live and the
   -- rest of the state as they are, which was read in this call, and answers with a
   -- number, where SET makes a table: a sixth less in all.
-  for i in pairs(taken) do seal(i, fulls[i], phases[i], ns[i], caps[i], stamps[i]) end
+  for i in pairs(taken) do
+    local full, phase, stamp, n, cap = fulls[i], phases[i], stamps[i], ns[i], caps[i]
+    local text, ttl
+    --< usual_bucket_seal
+    packed[i], ttls[i] = text, ttl
+  end
   -- Redis refuses the first write or none: if it does, nothing was written.
   local write, tried = redis.pcall, false
   for i = 1, #keys do
@@ -204,7 +208,7 @@ local function usual_flight()
       if ttl then
         wrote = write('SET', keys[i], value, 'PX', ttl)
       else
-        wrote = write('SETRANGE', keys[i], '0', value)
+        wrote = write('SETRANGE', keys[i], places[i] or '0', value)
       end
       if not tried then
         if type(wrote) == 'table' and wrote.err then

@@ -2,28 +2,36 @@
 --
 --   b  full(7) phase(4) charged(7) n(4) cap(4) stamp(7)      token, leaky bucket
 --   w  start(7) prev(4) cur(4) stamp(7)                      fixed, sliding window
---   l  stamp(7) base(7) then time(7) total(7) per entry      sliding log
+--   l  time(7) total(7) per entry, then                      sliding log
+--      entries(4) dead(4) base(7) from(7) stamp(7) l
 --   B  until(7) then one of the above, or nothing            blocked
 --
 -- The fields are those of package algo. stamp is when Redis will have dropped the
 -- key, so a state read at or after it is none, and a write that needs no longer
 -- than it may keep the key's time to live: KEEPTTL costs two thirds of PX.
 --
+-- What is known of a log as a whole stands at its end, so that its last 44 bytes,
+-- the newest entry with them, answer most checks, and one write in place of them
+-- adds an entry: dead is how many entries at the front had left when it was
+-- written, base the total up to there, from the time of the first after them. The
+-- letter at the very end is B in place of l under a block, so that who reads the
+-- end alone knows.
+--
 -- A state that does not parse or has the wrong type is an error of its own bills
 -- alone. It is never overwritten.
 
 local unpack_, pack, byte, sub = struct.unpack, struct.pack, string.byte, string.sub
-local LOG_HEAD, LOG_ENTRY = 15, 14
+local LOG_ENTRY, LOG_TAIL = 14, 30
 
 local values = {} -- key index → value as read, or false
 local states = {} -- key index → state, parsed when first used
 local dirty = {}  -- list of key indexes to write
 local wrong = {}  -- key index → true where the key is no string
 
--- read fetches every key at once, unless that was done already.
-local function read(already)
+-- read fetches every key at once.
+local function read()
   if #KEYS == 0 then return end
-  values = already or redis.call('MGET', unpack(KEYS))
+  values = redis.call('MGET', unpack(KEYS))
   local missing, at = {}, {}
   for i = 1, #KEYS do
     if not values[i] then
@@ -52,12 +60,14 @@ local function parse(s, v)
     if stamp > now and prev + cur > 0 then
       s.start, s.prev, s.cur, s.stamp = start, prev, cur, stamp
     end
-  elseif kind == 108 and #v >= LOG_HEAD + LOG_ENTRY and (#v - LOG_HEAD) % LOG_ENTRY == 0 then
-    local stamp, base = unpack_('>I7I7', v, 2)
-    if stamp > now then
-      s.stamp, s.base, s.log = stamp, base, v
-      s.entries = (#v - LOG_HEAD) / LOG_ENTRY
-      s.newest, s.total = unpack_('>I7I7', v, #v - LOG_ENTRY + 1)
+  elseif kind == 108 and #v > LOG_TAIL + LOG_ENTRY then
+    local entries, dead, base, _, stamp = unpack_('>I4I4I7I7I7', v, #v - LOG_TAIL + 1)
+    if #v ~= 1 + entries * LOG_ENTRY + LOG_TAIL or dead >= entries then
+      s.bad = 'bad_state'
+    elseif stamp > now then
+      s.log, s.entries, s.dead, s.base, s.stamp = sub(v, 1, #v - LOG_TAIL), entries, dead, base, stamp
+      s.newest, s.total = unpack_('>I7I7', v, #v - LOG_TAIL - LOG_ENTRY + 1)
+      s.kept = entries
     end
   elseif kind then
     s.bad = 'bad_state'
@@ -72,7 +82,7 @@ local function state(i)
   -- than to read the log.
   s = {
     stamp = 0, need = false, dirty = false, base = false, log = false, entries = false,
-    newest = false, total = false, kept = false, dead = false, till = false,
+    newest = false, total = false, kept = false, dead = false,
   }
   states[i] = s
   local v = values[i]
@@ -120,22 +130,23 @@ local function encode(s, kind)
 end
 
 -- offset returns where entry i of a log (from 1) begins.
-local function offset(i) return LOG_HEAD + (i - 1) * LOG_ENTRY + 1 end
+local function offset(i) return (i - 1) * LOG_ENTRY + 2 end
 
 local function entry(s, i)
   return unpack_('>I7I7', s.log, offset(i))
 end
 
--- before returns the running total before entry i.
+-- before returns the running total before entry i, which is none of the dead.
 local function before(s, i)
-  if i == 1 then return s.base end
+  if i == s.dead + 1 then return s.base end
   local _, total = entry(s, i - 1)
   return total
 end
 
 -- first_after returns the first entry with a time above t, entries+1 if none.
+-- Those that are known to be dead are dead for good, whatever the clock does.
 local function first_after(s, t)
-  local low, high = 1, s.entries + 1
+  local low, high = s.dead + 1, s.entries + 1
   while low < high do
     local mid = floor((low + high) / 2)
     if (entry(s, mid)) > t then high = mid else low = mid + 1 end
@@ -155,20 +166,26 @@ local function first_total(s, low, goal)
 end
 
 -- write_log writes a log whose entries were added to or moved. Entries are only
--- appended or the last one replaced, so the rest of the value need not travel;
--- it is rewritten when half of it is dead or its time to live must grow.
+-- appended or the last one replaced, so that what comes before them need not
+-- travel; a log is rewritten, without its dead, when half of it is dead or its
+-- time to live must grow.
 local function write_log(i, s)
-  if not s.rewrite and s.stamp >= s.need and not s.blocked and values[i] then
-    if s.kept == s.entries then
-      redis.call('SETRANGE', KEYS[i], offset(s.entries) - 1, sub(s.log, offset(s.entries)))
-    else
-      redis.call('APPEND', KEYS[i], sub(s.log, offset(s.kept + 1)))
+  local ttl
+  local whole = s.rewrite or s.stamp < s.need or s.blocked
+  if whole then
+    if s.dead > 0 then
+      s.log = 'l' .. sub(s.log, offset(s.dead + 1))
+      s.entries, s.dead = s.entries - s.dead, 0
     end
+    s.stamp, ttl = lifetime(s.need)
+  end
+  local from = entry(s, s.dead + 1)
+  local tail = pack('>I4I4I7I7I7c1', s.entries, s.dead, s.base, from, s.stamp, s.blocked and 'B' or 'l')
+  if not whole then
+    redis.call('SETRANGE', KEYS[i], offset(s.kept + 1) - 1, sub(s.log, offset(s.kept + 1)) .. tail)
     return
   end
-  local ttl
-  s.stamp, ttl = lifetime(s.need)
-  local v = pack('>c1I7I7', 'l', s.stamp, s.base) .. sub(s.log, LOG_HEAD + 1)
+  local v = s.log .. tail
   if s.blocked then v = pack('>c1I7', 'B', s.blocked) .. v end
   redis.call('SET', KEYS[i], v, 'PX', ttl)
 end

@@ -120,7 +120,6 @@ local function judge_log(v, s, q)
     v.at = s.newest
   end
   local first = first_after(s, v.at + shift - q.period)
-  s.dead, s.till = first - 1, v.at + shift - q.period
   local gone = before(s, first)
   v.used = s.total - gone
   if v.used == 0 then v.stepped = false end
@@ -139,35 +138,28 @@ local function step_log(s)
     local t, total = entry(s, i)
     moved[i] = pack('>I7I7', t > ahead and t - ahead or 0, total)
   end
-  s.log = sub(s.log, 1, LOG_HEAD) .. table.concat(moved)
+  s.log = 'l' .. table.concat(moved)
   s.newest, s.rewrite = now, true
 end
 
 local function charge_log(i, v, s, q)
   if not s.log then
-    s.log, s.entries, s.base, s.total = string.rep('l', LOG_HEAD), 0, 0, 0
+    s.log, s.entries, s.dead, s.base, s.total = 'l', 0, 0, 0, 0
     s.rewrite = true
   elseif v.stepped then
     step_log(s)
   end
-  if not s.kept then s.kept = s.entries end
-  -- Entries are only appended since judge looked, so what was dead then is so now.
-  local dead = s.till == v.at - q.period and s.dead or s.entries > 0 and first_after(s, v.at - q.period) - 1 or 0
-  if 2 * dead >= s.entries and dead > 0 then
-    s.base = before(s, dead + 1)
-    s.log = sub(s.log, 1, LOG_HEAD) .. sub(s.log, offset(dead + 1))
-    s.entries, s.dead, s.rewrite = s.entries - dead, 0, true
-  end
+  local first = first_after(s, v.at - q.period)
+  s.dead, s.base = first - 1, before(s, first)
   s.total = s.total + q.cost
-  local added = pack('>I7I7', v.at, s.total)
-  if s.entries > 0 and s.newest == v.at then
-    s.log = sub(s.log, 1, offset(s.entries) - 1) .. added
-    if s.kept == s.entries then s.replaced = true end
-  else
-    s.log = s.log .. added
-    s.entries = s.entries + 1
+  if s.entries > 0 and s.newest == v.at then -- the last entry grows
+    s.entries = s.entries - 1
+    s.log = sub(s.log, 1, offset(s.entries + 1) - 1)
+    if s.kept and s.kept > s.entries then s.kept = s.entries end
   end
-  if s.replaced and s.kept < s.entries then s.rewrite = true end
+  if s.dead > 0 and 2 * s.dead >= s.entries then s.rewrite = true end
+  s.log = s.log .. pack('>I7I7', v.at, s.total)
+  s.entries = s.entries + 1
   s.newest, v.newest = v.at, v.at
   v.used = v.used + q.cost
   change(i, s, v.at + q.period)
@@ -209,7 +201,6 @@ local function step(i, v, s, q)
     s.full, s.charged = s.full - (s.charged - now), now
     change(i, s, s.full + 1)
   elseif kind == LOG then
-    if not s.kept then s.kept = s.entries end
     step_log(s)
     change(i, s, now + q.period)
   else

@@ -8,7 +8,7 @@
 local p, balance = 2, 0 -- next argument, last balance
 local reply, r = {now, false}, 2
 
-read(found)
+read()
 
 local function next_key()
   balance = balance + 1

@@ -89,7 +89,7 @@ local function refund_log()
   s.log = table.concat(parts)
   if back == held then s.entries = s.entries - 1 end
   given_us = back
-  if s.entries == 0 then
+  if s.entries == s.dead then
     if s.blocked then write_block(1, s) else redis.call('DEL', KEYS[1]) end
     return
   end

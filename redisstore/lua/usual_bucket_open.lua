@@ -1,0 +1,10 @@
+-- usual_bucket_open: value, n, cap → full, phase, stamp.
+if value then
+  if #value ~= 34 or byte(value) ~= 98 then return false end
+  local at, n_, cap_
+  full, phase, at, n_, cap_, stamp = unpack_('>I7I4I7I4I4I7', value, 2)
+  if n_ ~= n or cap_ ~= cap or at > now or stamp <= now then return false end
+  if full < now or full == now and phase == 0 then full, phase = now, 0 end
+else
+  full, phase, stamp = now, 0, 0
+end
