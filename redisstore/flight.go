@@ -1,6 +1,10 @@
 package redisstore
 
-import "github.com/weirhq/weir/algo"
+import (
+	"bytes"
+
+	"github.com/weirhq/weir/algo"
+)
 
 // flight is one script call: the requests that fly, their bills in the order in
 // which they are encoded, and buffers that a sender reuses.
@@ -29,6 +33,8 @@ import "github.com/weirhq/weir/algo"
 type flight struct {
 	requests []*request
 	shapes   map[string]int // a single bill's arguments → its run
+	shape    []byte         // the shape that came last
+	latest   int            // and its run
 	runs     []run
 	bills    []ref // the other bills
 	keys     []string
@@ -69,6 +75,7 @@ func newFlight() *flight {
 func (f *flight) reset(requests []*request) {
 	f.requests = requests
 	clear(f.shapes)
+	f.shape = nil
 	f.runs = f.runs[:0]
 	f.bills, f.which, f.body, f.repeats = f.bills[:0], f.which[:0], f.body[:0], false
 	clear(f.keys)
@@ -124,11 +131,15 @@ func (f *flight) join(r ref) bool {
 		return false
 	}
 	shape := q.body[p.from:p.to]
-	at, ok := f.shapes[string(shape)]
+	at, ok := f.latest, bytes.Equal(shape, f.shape) // mostly the same again
+	if !ok {
+		at, ok = f.shapes[string(shape)]
+	}
 	if !ok || last > at {
 		at = f.begin()
 		f.shapes[string(shape)] = at
 	}
+	f.shape, f.latest = shape, at
 	run := &f.runs[at]
 	if last != at {
 		f.last[key-1], f.asks[key-1] = at, len(run.asks)
@@ -276,22 +287,23 @@ func (f *flight) decode(reply string) (now int64, refused string, err error) {
 func (f *flight) decodeAsk(in *reader, now int64, a *ask) {
 	q, p := f.part(a.first)
 	first, word := in.value() // the number debited, or the flags
+	if a.bills == 1 {
+		if p.status = word; word == "" {
+			q.outcomes[p.first].read(in, now, first)
+		}
+		return
+	}
 	var o outcome
 	if word == "" {
-		debited, flags := int64(0), first
-		if a.bills > 1 {
-			debited, flags = first, in.int()
-		}
+		flags := in.int()
 		o.kind = q.outcomes[p.first].kind
 		o.read(in, now, flags)
-		if a.bills > 1 {
-			o.flags &^= flagFits | flagDebited
-			if debited > 0 {
-				o.flags |= flagFits | flagDebited
-				o.left = debited
-			} else if flags&flagFits != 0 { // peeks: nothing is debited
-				o.flags |= flagFits
-			}
+		o.flags &^= flagFits | flagDebited
+		if first > 0 {
+			o.flags |= flagFits | flagDebited
+			o.left = first
+		} else if flags&flagFits != 0 { // peeks: nothing is debited
+			o.flags |= flagFits
 		}
 	}
 	f.share(a.first, word, &o)

@@ -24,8 +24,9 @@ import (
 // With a secret every key is an HMAC, so that a look into Redis shows no caller.
 
 const (
-	groups  = 1024
-	longKey = 128 // bytes; longer keys are stored as 128 bits of SHA-256
+	groups   = 1024
+	longKey  = 128 // bytes; longer keys are stored as 128 bits of SHA-256
+	usualKey = 96  // bytes of a stored key, at most, usually
 )
 
 var kindLetters = [...]byte{algo.TokenBucket: 't', algo.FixedWindow: 'f', algo.SlidingLog: 'l', algo.SlidingWindow: 's', algo.LeakyBucket: 'q'}
@@ -51,7 +52,11 @@ func (k *keyer) group(c *weir.Charge) uint16 {
 
 // balance returns the key of the balance that c falls on.
 func (k *keyer) balance(c *weir.Charge) string {
-	b := make([]byte, 0, 96)
+	return string(k.append(make([]byte, 0, usualKey), c))
+}
+
+// append appends that key.
+func (k *keyer) append(b []byte, c *weir.Charge) []byte {
 	b = append(b, k.prefix...)
 	b = append(b, "1:{"...)
 	b = strconv.AppendUint(b, uint64(k.group(c)), 10)
@@ -79,7 +84,7 @@ func (k *keyer) balance(c *weir.Charge) string {
 		b = append(b, '=')
 		b = append(b, c.Key...)
 	}
-	return string(b)
+	return b
 }
 
 // beside returns the key of what is kept beside a balance: the same with a kind

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/algo"
@@ -16,6 +17,7 @@ import (
 type request struct {
 	parts    []part
 	keys     []string
+	names    []byte // the room that keys stand in
 	body     []byte // the parts' arguments, one after the other
 	outcomes []outcome
 	lane     uint8 // of the queue: from the first bill's group
@@ -30,13 +32,14 @@ func newRequest() any {
 		request
 		parts    [1]part
 		keys     [4]string
+		names    [usualKey]byte
 		body     [160]byte
 		text     [64]byte
 		outcomes [4]outcome
 	})
 	r := &room.request
 	r.parts, r.keys, r.body, r.outcomes = room.parts[:0], room.keys[:0], room.body[:0], room.outcomes[:0]
-	r.asks.text, r.seats = room.text[:0], 1
+	r.names, r.asks.text, r.seats = room.names[:0], room.text[:0], 1
 	return r
 }
 
@@ -44,7 +47,7 @@ func newRequest() any {
 func (r *request) reset() {
 	clear(r.keys)
 	r.parts, r.keys, r.body, r.outcomes, r.weight = r.parts[:0], r.keys[:0], r.body[:0], r.outcomes[:0], 0
-	r.seats = 1
+	r.names, r.seats = r.names[:0], 1
 	r.asks.forget()
 }
 
@@ -130,7 +133,7 @@ func (r *request) add(verb algo.Verb, bill *weir.Bill, pick []int, keys *keyer, 
 		if len(r.keys) == 0 {
 			r.lane = uint8(keys.group(bal.Charge))
 		}
-		r.keys = append(r.keys, keys.balance(bal.Charge))
+		r.key(keys, bal.Charge)
 		if !p.single {
 			trial := int64(bal.Trial)
 			if pick != nil {
@@ -154,6 +157,15 @@ func at(pick []int, i int) int {
 		return i
 	}
 	return pick[i]
+}
+
+// key adds the stored key of c. It stands in the request's own room, since to make a
+// string of each costs a sender one part in fifteen. The room is used again when
+// nobody holds a key any more: after the flight, of which every call has ended.
+func (r *request) key(keys *keyer, c *weir.Charge) {
+	from := len(r.names)
+	r.names = keys.append(r.names, c) // where it had to grow, older keys stay where they are
+	r.keys = append(r.keys, unsafe.String(&r.names[from], len(r.names)-from))
 }
 
 func (r *request) int(p *part, n int64) {
@@ -215,7 +227,11 @@ func (r *request) fill(i, place int, bill *weir.Bill, pick []int) {
 	p := &r.parts[i]
 	balances := bill.Balances()
 	for j := range p.count {
-		o := r.outcomes[p.first+j].seat(place)
+		o := &r.outcomes[p.first+j]
+		if o.left > 0 { // shared: a copy of one's own
+			mine := o.seat(place)
+			o = &mine
+		}
 		o.into(&balances[at(pick, j)])
 	}
 }

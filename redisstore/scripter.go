@@ -9,7 +9,8 @@ import (
 // Scripter runs scripts on Redis. It is the seam for people who bring a client
 // of their own; package goredis adapts go-redis. The reply of every script here
 // is one bulk string, which is returned as it is. A Scripter must not run a
-// script again after an outcome that it does not know, such as a timeout.
+// script again after an outcome that it does not know, such as a timeout, and must
+// keep neither keys nor args when it has returned a reply: their room is used again.
 type Scripter interface {
 	EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error)
 	Eval(ctx context.Context, text string, keys, args []string) (string, error)
