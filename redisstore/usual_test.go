@@ -161,27 +161,10 @@ func newWay(t *testing.T, addr string, db int, text string) *way {
 func (w *way) fly(t *testing.T, bills []*weir.Bill, now int64) (all []outcome) {
 	t.Helper()
 	var requests []*request
-	keys := &keyer{prefix: "weir"}
 	for _, b := range bills {
-		fresh := &weir.Bill{Verb: b.Verb, MaxWait: b.MaxWait, Charges: append([]weir.Charge(nil), b.Charges...)}
-		r := newRequest().(*request)
-		if err := fresh.Check(); err != nil {
-			t.Fatal(err)
-		}
-		r.add(fresh.Verb, fresh, nil, keys, func() int64 { return now })
-		requests = append(requests, r)
+		requests = append(requests, requestOf(t, b, now))
 	}
-	f := newFlight()
-	f.reset(requests)
-	names, body, which := f.encode(0)
-	reply, err := rueidisScripter{func() (rueidis.Client, error) { return w.client, nil }}.
-		Eval(t.Context(), w.text, names, []string{body, which, formatInt(now)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, refused, err := f.decode(reply); refused != "" || err != nil {
-		t.Fatal(refused, err)
-	}
+	w.send(t, requests, now)
 	for _, r := range requests {
 		all = append(all, r.outcomes...)
 	}
