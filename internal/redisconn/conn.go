@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math/bits"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -32,8 +33,9 @@ type Settings struct {
 	Username string
 	Password string
 	TLS      *tls.Config // for rediss:// and, if set, any other
-	// Connections is how many connections to a node, a power of two; the
-	// client's own choice if 0.
+	// Connections is how many connections to a node, a power of two up to
+	// MostConnections; what lies between is rounded down. The client's own choice
+	// if 0.
 	Connections int
 	// Response is how long an answer may take before the connection is given
 	// up; 500 ms if 0. Decisions have their own, shorter limit.
@@ -118,12 +120,7 @@ func apply(o *rueidis.ClientOption, s Settings) {
 	if s.TLS != nil {
 		o.TLSConfig = s.TLS
 	}
-	if s.Connections == 1 {
-		o.PipelineMultiplex = oneConnection
-	}
-	for 1<<(o.PipelineMultiplex+1) <= s.Connections {
-		o.PipelineMultiplex++
-	}
+	o.PipelineMultiplex = multiplex(s.Connections)
 	if s.CacheBytes > 0 {
 		o.DisableRetry, o.DisableCache = false, false
 		o.CacheSizeEachConn = s.CacheBytes
@@ -133,6 +130,18 @@ func apply(o *rueidis.ClientOption, s Settings) {
 
 // oneConnection is how rueidis spells it; 0 is its own choice.
 const oneConnection = -1
+
+// MostConnections is the most that a client makes to a node.
+const MostConnections = 1 << rueidis.MaxPipelineMultiplex
+
+// multiplex spells a number of connections as rueidis does: the exponent of the
+// power of two, rounded down.
+func multiplex(connections int) int {
+	if connections == 1 {
+		return oneConnection
+	}
+	return max(0, bits.Len(uint(min(connections, MostConnections)))-1)
+}
 
 // dial is called by one goroutine at a time.
 func (c *Conn) dial() error {

@@ -77,7 +77,7 @@ func (r *reader) store(n *node, path string, to *Store) {
 				r.fail(n, "cert_file and key_file go together")
 			}
 		}},
-		{"connections", r.integerTo(&to.Connections, 1, 1000)},
+		{"connections", r.integerTo(&to.Connections, 1, 256)},
 	})
 	if _, ok := r.places[join(path, "url")]; given && !ok {
 		r.fail(n, "store needs url:, such as redis://127.0.0.1:6379/0")
