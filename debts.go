@@ -28,7 +28,7 @@ import (
 // timer runs only while something is owed. It is the one thing that the root does
 // on a goroutine of its own: no caller should wait for other callers' debts.
 type debts struct {
-	owed   func(*Charge) int64 // what this instance's balance is short of
+	owed   func(*Charge, *algo.Quota) int64 // what this instance's balance is short of
 	store  Store
 	mu     sync.Mutex // not held while asking the store
 	open   map[debtor]*debt
@@ -49,7 +49,8 @@ type debtor struct {
 }
 
 type debt struct {
-	charge Charge // Cost is what is owed; Receipt.ID once sent
+	charge Charge     // Cost is what is owed; Receipt.ID once sent
+	quota  algo.Quota // what it was charged under last: Charge.Limit or a part of it
 	since  time.Time
 	flown  int64 // what flying counts it as
 
@@ -58,7 +59,7 @@ type debt struct {
 
 const (
 	debtBytes   = 16 << 20 // for all debts
-	debtWeight  = 400      // of a debt, beside its texts
+	debtWeight  = 480      // of a debt, beside its texts
 	debtPause   = 500 * time.Millisecond
 	debtPatient = 30 * time.Minute // the store knows ids for an hour
 	debtFlight  = 64               // sent together
@@ -74,17 +75,18 @@ func (d *debts) record(b *Bill) {
 		bal := &b.balances[i]
 		answer := bal.Charge.Limit.failure
 		if bal.Debited && bal.Trial == 0 && bal.Cost > 0 && (answer == Local || answer == Share) {
-			d.add(bal.Charge, bal.Cost)
+			d.add(bal.Charge, &bal.Quota, bal.Cost)
 		}
 	}
 }
 
-func (d *debts) add(c *Charge, units int64) {
+func (d *debts) add(c *Charge, q *algo.Quota, units int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	who := debtor{c.Key, c.Space, c.Limit}
 	if old := d.open[who]; old != nil {
 		old.charge.Cost += units
+		old.quota = *q
 		return
 	}
 	weight := weigh(c)
@@ -97,7 +99,10 @@ func (d *debts) add(c *Charge, units int64) {
 	if d.open == nil {
 		d.open = make(map[debtor]*debt)
 	}
-	d.open[who] = &debt{charge: Charge{Key: who.key, Space: who.space, Group: strings.Clone(c.Group), Limit: c.Limit, Cost: units}}
+	d.open[who] = &debt{
+		charge: Charge{Key: who.key, Space: who.space, Group: strings.Clone(c.Group), Limit: c.Limit, Cost: units},
+		quota:  *q,
+	}
 	d.bytes += weight
 	if d.timer == nil {
 		d.timer = time.AfterFunc(pause(), d.settleSoon)
@@ -164,7 +169,7 @@ func (d *debts) send(ctx context.Context, flight []*debt) (all bool) {
 		c := &one.charge
 		if c.Receipt.ID == 0 {
 			// Never sent: what has come back by itself is not owed.
-			c.Cost = min(c.Cost, d.owed(c))
+			c.Cost = min(c.Cost, d.owed(c, &one.quota))
 		}
 		b := &Bill{Verb: algo.Repay, Charges: []Charge{*c}}
 		if c.Cost < 1 || b.prepare() != nil {

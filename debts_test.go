@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirhq/weir/algo"
@@ -151,13 +152,94 @@ func TestADebtIsNoMoreThanWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	fast := Per(10, time.Millisecond).Charge("k")
-	for l.fallback.owed(&fast) > 0 {
+	quota := fast.Limit.Quota()
+	for l.fallback.owed(&fast, &quota) > 0 {
 	}
 	c.set(func() { c.away = false })
 	l.fallback.debts.settle(context.Background())
 	owes(t, l, 0, 0)
 	if len(c.debited) != 0 {
 		t.Errorf("debited are %v", c.debited)
+	}
+}
+
+// cutter is a layer that leaves a region's share of every limit: so many units of it.
+type cutter struct {
+	*creditor
+	left int64
+}
+
+func (c *cutter) Apply(ctx context.Context, bills []*Bill) {
+	c.creditor.Apply(ctx, bills)
+	for _, b := range bills {
+		for i := range b.balances {
+			if bal := &b.balances[i]; b.Verb <= algo.Peek {
+				bal.Quota.N, bal.Quota.Capacity = c.left, c.left
+				bal.measure()
+			}
+		}
+	}
+}
+
+// What was charged under a share of a limit is owed as that share gives it back, and
+// read as the share has it beside a closed limit.
+func TestADebtOfAShareIsOfThatShare(t *testing.T) {
+	for _, answer := range []struct {
+		Failure
+		instances int
+		first     int64 // what the layer leaves for 25 s; then it leaves 6
+		limit     int64 // what is in force then
+		owed      int64 // what those seconds did not give back, and what was admitted then
+		missing   int64 // 22 s later
+	}{
+		{Local, 1, 6, 6, 4 + 2, 4},
+		{Local, 2, 6, 6, 4 + 2, 4},
+		{Local, 1, 3, 6, 2 + 2, 4}, // the share has grown: its balance refills as it does now
+		{Share, 2, 6, 3, 2 + 1, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &creditor{debited: map[string]int64{}, known: map[uint64]bool{}, fault: StoreError{Kind: "unreachable", Unreachable: true}, away: true}
+			layer := &cutter{c, answer.first}
+			l, err := New(Options{Store: layer, Instances: func() int { return answer.instances }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			ctx, limit := context.Background(), Per(20, time.Minute).OnFailure(answer.Failure)
+			spend := func() {
+				t.Helper()
+				for range 9 {
+					if _, err := l.Allow(ctx, "k", limit); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			spend()
+			<-time.After(25 * time.Second)
+			synctest.Wait()
+			layer.left = 6
+			spend()
+			owes(t, l, answer.owed, 0)
+			beside := Bill{Charges: []Charge{limit.Charge("k"), limit.Charge("free"), limit.OnFailure(Closed).Charge("closed")}}
+			if err := l.Decide(ctx, &beside); err != nil {
+				t.Fatal(err)
+			}
+			if spent, free := beside.Each[0], beside.Each[1]; spent.Allowed || spent.Remaining != 0 || spent.Limit != answer.limit ||
+				!free.Allowed || free.Remaining != answer.limit || free.Limit != answer.limit {
+				t.Errorf("%v of %d: beside a closed limit a spent share reads %+v, another %+v", answer.Failure, answer.instances, spent, free)
+			}
+			<-time.After(22 * time.Second)
+			synctest.Wait()
+			c.set(func() { c.away = false })
+			l.fallback.debts.settle(ctx)
+			if c.debited["k"] != answer.missing {
+				t.Errorf("%v of %d: %d debited at last, want %d", answer.Failure, answer.instances, c.debited["k"], answer.missing)
+			}
+		})
 	}
 }
 

@@ -113,12 +113,14 @@ func (f *fallback) refuse(b *Bill) {
 }
 
 // peek returns how the charges of b that this instance decides by itself stand in
-// its memory, in their order.
+// its memory, in their order. They stand under what a layer has left of their limits,
+// as they would if they were charged.
 func (f *fallback) peek(b *Bill, down bool) []Decision {
 	var charges []Charge
+	var left []*Balance
 	for i := range b.Charges {
 		if b.guarded(i) && b.Charges[i].Limit.failure.guesses(down) {
-			charges = append(charges, b.Charges[i])
+			charges, left = append(charges, b.Charges[i]), append(left, &b.balances[b.entry[i]])
 		}
 	}
 	if charges == nil {
@@ -127,6 +129,11 @@ func (f *fallback) peek(b *Bill, down bool) []Decision {
 	aside := &Bill{Verb: algo.Peek, MaxWait: b.MaxWait, Charges: charges}
 	if aside.prepare() != nil { // what is part of a bill that was prepared can be prepared
 		return make([]Decision, len(charges))
+	}
+	for i, from := range left {
+		bal := &aside.balances[aside.entry[i]]
+		bal.Quota, bal.Again = from.Quota, from.Again
+		bal.measure()
 	}
 	f.applyLocally(aside)
 	return aside.Each
@@ -182,8 +189,13 @@ func (f *fallback) decideLocally(b *Bill) {
 }
 
 func (f *fallback) applyLocally(b *Bill) {
-	f.once.Do(func() { f.memory = NewMemory(MemoryOptions{Now: f.now}) })
 	b.shareAmong(f.alive())
+	f.ask(b)
+}
+
+// ask asks this instance's memory as the bill stands.
+func (f *fallback) ask(b *Bill) {
+	f.once.Do(func() { f.memory = NewMemory(MemoryOptions{Now: f.now}) })
 	f.memory.Apply(context.Background(), []*Bill{b})
 }
 
@@ -199,14 +211,18 @@ func (b *Bill) shareAmong(n int) {
 	}
 }
 
-// owed returns how many units this instance's balance for c is short of.
-func (f *fallback) owed(c *Charge) int64 {
+// owed returns how many units this instance's balance for c is short of, under the
+// quota that it was charged under: the limit, or the part of it that a layer and
+// this instance's share have left.
+func (f *fallback) owed(c *Charge, q *algo.Quota) int64 {
 	b := Bill{Verb: algo.Peek, Charges: []Charge{*c}}
 	b.Charges[0].Cost, b.Charges[0].Peek = 0, true
 	if b.prepare() != nil {
 		return 0
 	}
-	f.applyLocally(&b)
+	b.balances[0].Quota = *q
+	b.balances[0].measure()
+	f.ask(&b)
 	return b.Limit - b.Remaining
 }
 
