@@ -206,15 +206,15 @@ func TestASeatGivenUpOnItsWay(t *testing.T) {
 func TestNobodyJoinsACallThatIsLate(t *testing.T) {
 	inHotel(t, func(ctx context.Context, h *hotel) {
 		h.host(ctx, "a", 7, 70)
-		time.Sleep(20 * time.Millisecond) // on the bubble's clock
+		<-time.After(20 * time.Millisecond) // on the bubble's clock
 		if !h.guest(ctx, "b", 7, 70) {
 			t.Error("did not join a call with 30 of 50 ms left")
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 		if h.guest(ctx, "c", 7, 70) {
 			t.Error("joined a call with 20 of 50 ms left")
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 		synctest.Wait()
 		h.want("[[1] [1]]", fmt.Sprintf("[a 0 %v b 1 %v first 0 %v]", ErrLate, ErrLate, ErrUnknown))
 		h.back(nil)

@@ -323,7 +323,7 @@ func TestAFlightThatHangsHoldsNobodyUp(t *testing.T) {
 				if first {
 					<-hang
 				}
-				time.Sleep(100 * time.Microsecond) // on the bubble's clock
+				<-time.After(100 * time.Microsecond) // on the bubble's clock
 				return nil
 			},
 			Senders: 2, MaxWeight: 64, MaxQueued: 64, Timeout: 50 * time.Millisecond,
@@ -334,7 +334,7 @@ func TestAFlightThatHangsHoldsNobodyUp(t *testing.T) {
 			do() // one leaves, the others gather and hang
 		}
 		synctest.Wait()
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 		for range 7 {
 			began := time.Now()
 			if err := q.Do(context.Background(), 1, 1, 0); err != nil {
@@ -343,7 +343,7 @@ func TestAFlightThatHangsHoldsNobodyUp(t *testing.T) {
 			if took := time.Since(began); took > 2*time.Millisecond {
 				t.Errorf("a lone call took %v beside a flight that hangs", took)
 			}
-			time.Sleep(6 * time.Millisecond)
+			<-time.After(6 * time.Millisecond)
 		}
 		close(hang)
 		calls.Wait()
