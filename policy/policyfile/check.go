@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/policy"
 )
 
@@ -131,17 +132,30 @@ func (f *File) checkKeys(add func(field, format string, args ...any)) {
 // checkShares finds limits of which some region holds nothing, or none can hold
 // anything: a share is whole units, of the rate and of what may come at once.
 func (f *File) checkShares(add func(field, format string, args ...any)) {
-	regions := 1 + len(f.Regions.Peers)
+	regions := int64(1 + len(f.Regions.Peers))
+	check := func(field string, l weir.Limit) {
+		const nothing, instead = "%s admits nothing anywhere: ", ", which no region's share holds whole; "
+		switch {
+		case l.IsUnlimited() || l.Units() == 0:
+		case l.Units() == 1:
+			add(field, nothing+"its rate is one unit"+instead+"use scope: global, or give more units in a longer period, such as 60/min for 1/s", l)
+		case l.Most() == 1:
+			add(field, nothing+"its capacity is one unit"+instead+"raise burst, or use scope: global", l)
+		case min(l.Units(), l.Most()) < regions:
+			add(field, "%s is less than a unit for each of %d regions, so some hold nothing of it", l, regions)
+		}
+	}
 	for i, rule := range f.Policy.Rules() {
-		if rule.Scope != policy.ScopeShare || rule.Limit.IsUnlimited() || rule.Limit.Units() == 0 {
+		if rule.Scope != policy.ScopeShare {
 			continue
 		}
-		field := fmt.Sprintf("limits[%d].scope", i)
-		switch least := min(rule.Limit.Units(), rule.Limit.Most()); {
-		case least == 1:
-			add(field, "%s admits nothing anywhere: its capacity is one unit, which no region's share holds whole; raise burst or the limit, or use scope: global", rule.Limit)
-		case least < int64(regions):
-			add(field, "%s is less than a unit for each of %d regions, so some hold nothing of it", rule.Limit, regions)
+		at := fmt.Sprintf("limits[%d]", i)
+		check(at+".scope", rule.Limit)
+		for plan, limit := range rule.Plans {
+			check(at+".plans."+plan, limit)
+		}
+		if rule.Try != (weir.Limit{}) {
+			check(at+".try", rule.Try)
 		}
 	}
 }

@@ -59,8 +59,17 @@ func TestCheck(t *testing.T) {
 			"  - {name: a, key: [all], limit: 10/s burst=1, scope: global share}\n" +
 			"  - {name: b, key: [all], limit: 2/s burst=9, scope: global share}\n" +
 			"  - {name: c, key: [all], limit: 3/s burst=9, scope: global share}\n" +
-			"  - {name: d, key: [all], limit: 1/s burst=2, scope: global}\n",
-			[]string{"p.yaml:2:82: regions.peers.asia.password_file cannot be read here", "p.yaml:4:55: 10/s burst=1 admits nothing anywhere", "p.yaml:5:54: 2/s burst=9 is less than a unit for each of 3 regions"}},
+			"  - {name: d, key: [all], limit: 1/s burst=2, scope: global, plans: {free: 1/s burst=2}, try: 1/s burst=2}\n" +
+			"  - {name: e, key: [all], limit: 1/s burst=20, scope: global share}\n" +
+			"  - {name: f, key: [all], limit: 9/s burst=20, plans: {free: 10/s burst=1, pro: 2/s burst=4, max: unlimited, none: 0/s, big: 30/s burst=60}, scope: global share}\n" +
+			"  - {name: g, key: [all], limit: 9/s burst=20, try: 1/min algorithm=fixed_window, scope: global share}\n" +
+			"api_keys: {header: K, redis: true}\n",
+			[]string{"p.yaml:2:82: regions.peers.asia.password_file cannot be read here",
+				"p.yaml:4:55: 10/s burst=1 admits nothing anywhere: its capacity is one unit, which no region's share holds whole; raise burst, or",
+				"p.yaml:5:54: 2/s burst=9 is less than a unit for each of 3 regions",
+				"p.yaml:8:55: 1/s burst=20 admits nothing anywhere: its rate is one unit, which no region's share holds whole; use scope: global, or give more units in a longer period",
+				"p.yaml:9:56: 10/s burst=1 admits nothing anywhere: its capacity", "p.yaml:9:76: 2/s burst=4 is less than a unit for each of 3 regions",
+				"p.yaml:10:53: 1/min algorithm=fixed_window admits nothing anywhere: its rate"}},
 		{"no secret", "key_secret_file: no-such-secret\nadmin: {token_file: no-such-token}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
 			[]string{"p.yaml:1:18: key_secret_file cannot be read here (no such file", "p.yaml:2:21: admin.token_file cannot be read here (no such file"}},
 		{"no certificate", "listen: {http: {address: 127.0.0.1:8080, tls: {cert_file: no-cert, key_file: no-key}}}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
