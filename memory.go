@@ -47,6 +47,7 @@ type Memory struct {
 	seed   maphash.Seed
 	shift  uint
 	shards []shard
+	tables []table // of the shards, for near
 	// counters outside the hot path
 	evicted atomic.Int64
 	stepped atomic.Int64
@@ -63,15 +64,15 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultRoom
 	}
-	bits := uint(shardBits)
+	width := uint(shardBits)
 	if o.OneLock {
-		bits = 0
+		width = 0
 	}
-	room := max(o.MaxBytes, leastRoom) >> bits
-	m := &Memory{clock: newClock(o.Now), seed: maphash.MakeSeed(), shift: 64 - bits}
-	m.shards = make([]shard, 1<<bits)
+	room := max(o.MaxBytes, leastRoom) >> width
+	m := &Memory{clock: newClock(o.Now), seed: maphash.MakeSeed(), shift: 64 - width}
+	m.shards, m.tables = make([]shard, 1<<width), make([]table, 1<<width)
 	for i := range m.shards {
-		m.shards[i].init(room, &m.evicted)
+		m.shards[i].init(room, &m.evicted, &m.tables[i])
 	}
 	return m
 }
@@ -133,8 +134,8 @@ func (m *Memory) Stats() MemoryStats {
 // Apply implements Store. ctx is not used: memory does not wait. The clock is
 // read once for all bills: a reading costs as much as half a decision.
 func (m *Memory) Apply(_ context.Context, bills []*Bill) {
-	now := m.now()
 	m.fetch(bills)
+	now := m.now()
 	for _, b := range bills {
 		switch {
 		case b.Verb > algo.Peek:

@@ -45,7 +45,7 @@ func (s *shard) rebuild(now int64) {
 		s.slots[j] = *e
 		s.used++
 	}
-	s.ahead.Store(&slots)
+	s.table.at(slots)
 	s.sweepLedgers(now)
 }
 

@@ -21,7 +21,7 @@ const (
 	leastBlocks = 8  // that a full shard keeps all the same
 )
 
-// shard is one lock's worth of balances. All fields but ahead are under mu. What every
+// shard is one lock's worth of balances. All fields are under mu. What every
 // decision reads stands in the first cache line, and no line is two shards'.
 type shard struct {
 	mu     sync.Mutex
@@ -29,10 +29,8 @@ type shard struct {
 	used   int              // slots that are not empty
 	blocks map[uint64]int64 // blocked until, by print
 
-	// ahead is slots for fetch, which does not hold mu: it reads prints, and so
-	// they are written atomically once a table is in use.
-	ahead atomic.Pointer[[]slot]
-	most  int // largest len(slots)
+	table *table // says where slots are
+	most  int    // largest len(slots)
 
 	room int64 // bytes for all that is kept here
 
@@ -47,8 +45,8 @@ type shard struct {
 	evicted *atomic.Int64
 }
 
-func (s *shard) init(room int64, evicted *atomic.Int64) {
-	s.room, s.evicted = room, evicted
+func (s *shard) init(room int64, evicted *atomic.Int64, table *table) {
+	s.room, s.evicted, s.table = room, evicted, table
 	s.most = leastSlots
 	for int64(s.most)*2*slotBytes <= room {
 		s.most *= 2
@@ -176,12 +174,12 @@ func (s *shard) insert(print uint64, now int64) int {
 		e := &s.slots[i]
 		if e.print == 0 {
 			s.used++
-			atomic.StoreUint64(&e.print, print)
+			e.print = print
 			return int(i)
 		}
 		if e.w.idleAt() < now {
 			s.abandon(e)
-			atomic.StoreUint64(&e.print, print)
+			e.print = print
 			e.w = words{}
 			return int(i)
 		}

@@ -3,6 +3,7 @@ package weir
 import (
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/weirhq/weir/algo"
 )
@@ -12,39 +13,46 @@ import (
 // happened, where the charge is not the usual one (see algo.Owed) or the input
 // is bad: then a bill is the way.
 //
-// The clock is read first: the processor hashes and divides while it waits for
-// the reading.
+// The balance comes near while the clock is read, and the processor hashes and
+// divides while it waits for the reading.
 func (m *Memory) takeUsual(d *Decision, key string, cost int64, l *Limit) bool {
 	if !l.usual(key, cost) {
 		return false
 	}
-	now := m.now()
-	return m.takeAt(d, now, m.print(key, "", l), cost, l)
+	print := m.print(key, "", l)
+	m.near(print)
+	return m.takeAt(d, m.now(), print, cost, l)
 }
 
-// fetch has the balances of brief bills brought near, and notes where they are.
-//
-// A balance that is not in a cache costs more than all else in its decision: the
-// shard must come from memory first, then the slot, and behind the lock nothing
-// is read ahead. Here nothing waits for anything, so that those of a batch come
-// at the same time. What is read is not used: it may be old by the time of the
-// decision, which then finds out.
+// table is where a shard's slots are, for near, which does not hold the shard's
+// lock. Nothing is read there: an address that is old by now does no harm. Tables
+// stand side by side and are seldom written, so they stay in every core's cache;
+// the shards, which hold the locks, go from core to core.
+type table struct {
+	slots atomic.Uintptr
+	mask  atomic.Uint64
+}
+
+func (t *table) at(slots []slot) {
+	t.slots.Store(uintptr(unsafe.Pointer(unsafe.SliceData(slots))))
+	t.mask.Store(uint64(len(slots) - 1))
+}
+
+// near has the balance of print brought near. One that is not in a cache costs more
+// than all else in its decision: the shard must come first, then the slot, and
+// behind the lock nothing is read ahead. Here nothing waits for anything.
+func (m *Memory) near(print uint64) {
+	t := &m.tables[print>>m.shift]
+	prefetch(t.slots.Load() + uintptr(print&t.mask.Load())*slotBytes)
+}
+
+// fetch has the balances of brief bills brought near, all at the same time, and
+// notes where they are.
 func (m *Memory) fetch(bills []*Bill) {
 	for _, b := range bills {
 		if b.brief {
 			b.print = m.printOf(&b.Charges[0])
-			m.shard(b.print).ahead.Load()
-		}
-	}
-	if len(bills) == 1 {
-		return
-	}
-	for _, b := range bills {
-		if !b.brief {
-			continue
-		}
-		if slots := m.shard(b.print).ahead.Load(); slots != nil {
-			atomic.LoadUint64(&(*slots)[b.print&uint64(len(*slots)-1)].print)
+			m.near(b.print)
 		}
 	}
 }

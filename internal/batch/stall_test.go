@@ -1,9 +1,11 @@
 package batch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,5 +84,77 @@ func TestOnlyWhoIsLateIsGivenUp(t *testing.T) {
 		if got := fmt.Sprint(d.flights); got != "[[1] [3 4]]" {
 			t.Errorf("flights %s", got)
 		}
+	})
+}
+
+// A flight that does not come back holds up nobody: light traffic goes on by the
+// other sender.
+func TestAFlightThatHangsHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		var flights int
+		var mu sync.Mutex
+		q := New(Options[int]{
+			Send: func(flight, _ []int, _ time.Time) error {
+				mu.Lock()
+				flights++
+				first := flights == 2 // the one of eight
+				mu.Unlock()
+				if first {
+					<-hang
+				}
+				<-time.After(100 * time.Microsecond) // on the bubble's clock
+				return nil
+			},
+			Senders: 2, MaxWeight: 64, MaxQueued: 64, Timeout: 50 * time.Millisecond,
+		})
+		var calls sync.WaitGroup
+		do := func() { calls.Go(func() { _ = q.Do(context.Background(), 0, 1, 0) }) }
+		for range 9 {
+			do() // one leaves, the others gather and hang
+		}
+		synctest.Wait()
+		<-time.After(5 * time.Millisecond)
+		for range 7 {
+			began := time.Now()
+			if err := q.Do(context.Background(), 1, 1, 0); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > 2*time.Millisecond {
+				t.Errorf("a lone call took %v beside a flight that hangs", took)
+			}
+			<-time.After(6 * time.Millisecond)
+		}
+		close(hang)
+		calls.Wait()
+		q.Close()
+	})
+}
+
+// A larger weight lets go what had to wait for it.
+func TestALargerWeightWakesASender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, func(o *Options[int]) { o.Senders, o.MaxWeight, o.MaxQueued = 2, 100, 100 })
+		var calls sync.WaitGroup
+		for _, weight := range []int{1, 1, 5, 5, 5, 5} { // two fly, then all that waits
+			calls.Go(func() { _ = q.Do(context.Background(), 0, weight, 0) })
+			synctest.Wait()
+		}
+		d.hold <- struct{}{}
+		synctest.Wait() // [1 1 4]: two are out
+		d.hold <- struct{}{}
+		synctest.Wait() // one is out, and a sender is free
+		calls.Go(func() { _ = q.Do(context.Background(), 0, 8, 0) })
+		synctest.Wait()
+		before := len(d.sizes())
+		q.SetMaxWeight(8)
+		synctest.Wait()
+		if after := len(d.sizes()); after != before+1 {
+			t.Errorf("%d flights before and %d after the weight that may leave fell to what waits", before, after)
+		}
+		close(d.hold)
+		calls.Wait()
+		q.Close()
 	})
 }

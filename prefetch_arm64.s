@@ -1,0 +1,7 @@
+#include "textflag.h"
+
+// func prefetch(address uintptr)
+TEXT ·prefetch(SB), NOSPLIT, $0-8
+	MOVD address+0(FP), R0
+	PRFM (R0), PLDL1KEEP
+	RET
