@@ -57,6 +57,7 @@ func newMode() *cobra.Command {
 		Long: `Switch a rule, or every rule, to shadow (it is counted and decides nothing) or
 to enforce, for a stated time. All instances on one store follow within a second,
 and go back to the policy's own modes when the time is up. --for 0s ends a switch.
+A daemon that was started with --shadow follows what is switched by name alone.
 
 Without a shared store, or while it is away, the one daemon that is asked follows.`,
 		Example: `  weir mode shadow --for 15m

@@ -150,6 +150,45 @@ func TestShadowOfAll(t *testing.T) {
 	if d := p.mustCheck("GET", "/login", "192.0.2.1", ""); d.Status != 200 {
 		t.Errorf("in shadow again: %+v", d)
 	}
+	tell(t, 0, "mode", "enforce", "--for", "5m", "--addr", p.admin)
+	if d := p.mustCheck("GET", "/login", "192.0.2.1", ""); d.Status != 200 {
+		t.Errorf("in shadow, with every rule enforced: %+v", d)
+	}
+	if p.count(`"msg":"a switch of every rule does not hold here`) != 1 {
+		t.Error("the log does not tell that the switch does not hold")
+	}
+}
+
+// TestShadowOfAllBesideOthers: what another instance on the same store is told of
+// every rule does not make a daemon on trial refuse people; what it is told by name
+// does.
+func TestShadowOfAllBesideOthers(t *testing.T) {
+	server := testredis.Start(t)
+	file := policyFile(t, switchable)
+	serve := []string{"serve", "-c", file, "--http", "127.0.0.1:0", "--store", server.URL(), "--drain-notice", "1ms"}
+	plain, trial := start(t, serve...), start(t, append(serve, "--shadow")...)
+	spent := func(p *process, path string) int { return p.mustCheck("GET", path, "192.0.2.1", "").Status }
+	for range 3 {
+		if got := spent(trial, "/login"); got != 200 {
+			t.Fatalf("in shadow: %d", got)
+		}
+	}
+	spent(plain, "/other")
+	tell(t, 0, "mode", "enforce", "--for", "5m", "--addr", plain.admin)
+	if got := spent(plain, "/other"); got != 429 { // it follows at once
+		t.Errorf("every rule is enforced, and a plain daemon says %d", got)
+	}
+	// One switch by name more, so that it is seen when the trial has read both.
+	tell(t, 0, "mode", "enforce", "--rule", "other", "--for", "5m", "--addr", plain.admin)
+	until(t, func() string {
+		if spent(trial, "/other") != 429 {
+			return "what is enforced by name is not enforced by a daemon on trial"
+		}
+		return ""
+	})
+	if got := spent(trial, "/login"); got != 200 {
+		t.Errorf("a daemon on trial says %d since another was told to enforce every rule", got)
+	}
 }
 
 // TestModeOfAFullStore: a store that is there and refuses the write is an error,

@@ -42,7 +42,7 @@ type modes struct {
 	own    []held // of this instance alone
 	known  []held // both, as last told
 
-	standing *held // stands for every rule that no switch is for; or nil
+	standing *held // stands for every rule that no switch is for by name; or nil
 }
 
 // held is a switch with its end on this instance's clock.
@@ -99,6 +99,9 @@ func (m *modes) Switch(ctx context.Context, rule, mode string, d time.Duration, 
 	m.mu.Unlock()
 	m.log.Warn("asked to switch the mode of rules", "rule", ruleWord(s.Rule), "mode", s.Mode.String(), "for", s.Left.String(),
 		"by", s.By, "from", from, "everywhere", everywhere)
+	if m.standing != nil && s.Rule == "" && s.Left > 0 {
+		m.log.Warn("a switch of every rule does not hold here: this daemon only tries its policy, and enforces by name alone", "by_flag", m.standing.by)
+	}
 	m.apply()
 	return until, everywhere, nil
 }
@@ -140,7 +143,8 @@ func (m *modes) read(ctx context.Context) {
 
 // apply puts what holds now in force and tells of what has changed. A switch of
 // this instance alone stands over a shared one: it was made because that one
-// could not be.
+// could not be. What stands for a daemon's life stands over switches of every rule,
+// other instances' too: a daemon on trial refuses nobody but by name.
 func (m *modes) apply() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,8 +157,8 @@ func (m *modes) apply() {
 			list = append(list, h)
 		}
 	}
-	if m.standing != nil && !slices.ContainsFunc(list, func(o held) bool { return o.Rule == "" }) {
-		list = append(list, *m.standing)
+	if m.standing != nil {
+		list = append(slices.DeleteFunc(list, func(h held) bool { return h.Rule == "" }), *m.standing)
 	}
 	slices.SortFunc(list, func(a, b held) int { return cmp.Compare(a.Rule, b.Rule) })
 	switches := make([]gate.ModeSwitch, len(list))
