@@ -168,7 +168,7 @@ func (i *Injector) meet(ctx context.Context) error {
 	case Stall:
 		return one.hold(ctx, time.Until(one.until))
 	default:
-		return one.hold(ctx, one.Latency)
+		return one.hold(ctx, min(one.Latency, time.Until(one.until)))
 	}
 }
 
