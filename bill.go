@@ -76,7 +76,7 @@ type Bill struct {
 	balances []Balance // prepared for the store
 	entry    []int8    // charge → index in balances; -1 for unlimited
 	brief    bool      // readied by short and not by prepare
-	print    uint64    // of a brief bill's balance, written by memory
+	print    uint64    // of the balance, where there is one, written by memory
 }
 
 // Balance is one balance a bill touches, as the Limiter prepares it for a Store

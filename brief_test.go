@@ -82,8 +82,8 @@ func TestABadBriefBillIsRefused(t *testing.T) {
 	}
 }
 
-// TestBriefBillsWhileTablesGrow: what is fetched ahead is read while others write
-// it. It is for the race detector, and the sum is right.
+// TestBriefBillsWhileTablesGrow: balances are brought near while others move them.
+// It is for the race detector, and the sum is right.
 func TestBriefBillsWhileTablesGrow(t *testing.T) {
 	w := newWorld(t)
 	l := Per(1_000_000, time.Hour)

@@ -160,8 +160,8 @@ func (m *Memory) Apply(_ context.Context, bills []*Bill) {
 
 // applyOne decides the usual bill: one balance, one shard.
 func (m *Memory) applyOne(b *Bill, bal *Balance, now int64) {
-	print := m.printOf(bal.Charge)
-	s := &m.shards[print>>m.shift]
+	print := b.print // fetch wrote it
+	s := m.shard(print)
 	wait := int64(b.MaxWait / time.Microsecond)
 	s.mu.Lock()
 	at := s.find(print)

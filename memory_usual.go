@@ -46,14 +46,19 @@ func (m *Memory) near(print uint64) {
 	prefetch(t.slots.Load() + uintptr(print&t.mask.Load())*slotBytes)
 }
 
-// fetch has the balances of brief bills brought near, all at the same time, and
-// notes where they are.
+// fetch has the balances of bills of one balance brought near, all at the same time,
+// and notes which they are.
 func (m *Memory) fetch(bills []*Bill) {
 	for _, b := range bills {
-		if b.brief {
+		switch {
+		case b.brief:
 			b.print = m.printOf(&b.Charges[0])
-			m.near(b.print)
+		case len(b.balances) == 1:
+			b.print = m.printOf(b.balances[0].Charge)
+		default:
+			continue
 		}
+		m.near(b.print)
 	}
 }
 
