@@ -88,7 +88,8 @@ func (f *flight) part(r ref) (*request, *part) {
 	return q, &q.parts[r.part]
 }
 
-// encode lays the requests out as lua/5_take.lua reads them.
+// encode lays the requests out as lua/1_take_usual.lua says; a flight of one key
+// as 1_take_lone.lua does, with the number of its bills in the place of which.
 func (f *flight) encode(notAfter int64) (keys []string, body, which string) {
 	for i, q := range f.requests {
 		for j := range q.parts {
@@ -108,6 +109,9 @@ func (f *flight) encode(notAfter int64) (keys []string, body, which string) {
 		ints += f.encodeBill(r)
 	}
 	f.body = appendInt(f.body, 0)
+	if len(f.runs) == 1 && len(f.runs[0].asks) == 1 && len(f.bills) == 0 {
+		return f.keys, string(f.body[headSize:]), formatInt(int64(f.runs[0].asks[0].bills))
+	}
 	appendArray(f.body[:0], ints+2)
 	if f.repeats {
 		w := appendArray(nil, len(f.which))

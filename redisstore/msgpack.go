@@ -29,6 +29,9 @@ func appendText(b []byte, s string) []byte {
 	return append(append(b, 0xd9, byte(len(s))), s...)
 }
 
+// headSize is how many bytes appendArray appends.
+const headSize = 5
+
 // appendArray appends the head of an array of n elements.
 func appendArray(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n))

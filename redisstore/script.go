@@ -35,7 +35,7 @@ func composeScripts(givenClock, plain bool) scripts {
 		head = ""
 	}
 	return scripts{
-		take:    compose(head, clock, "1_take_usual", "2_exact", "3_state", "4_judge", "5_take"),
+		take:    compose(head, clock, "1_take_lone", "1_take_usual", "2_exact", "3_state", "4_judge", "5_take"),
 		command: compose(head, clock, "2_exact", "3_state", "4_judge", "5_command", "6_repay", "6_loans", "7_refund"),
 
 		fingerprint: compose(head, "5_fingerprint"),

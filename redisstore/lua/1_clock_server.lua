@@ -1,4 +1,4 @@
 -- The clock is the server's own, read once: inside a script TIME moves on some
 -- versions and stands still on others.
 local clock = redis.call('TIME')
-local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
+local now = clock[1] * 1000000 + clock[2]

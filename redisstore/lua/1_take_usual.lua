@@ -29,12 +29,9 @@
 -- after them, or a word if the state is bad; then per other bill a status (0
 -- decided, or a word) and per balance the flags and the view.
 
-local args = cmsgpack.unpack(ARGV[1])
-local which = ARGV[2] ~= '' and cmsgpack.unpack(ARGV[2])
+local args = lone and {cmsgpack.unpack(ARGV[1])} or cmsgpack.unpack(ARGV[1])
+local which = not lone and ARGV[2] ~= '' and cmsgpack.unpack(ARGV[2])
 if args[1] > 0 and now > args[1] then return cmsgpack.pack({now, 'STALE'}) end
-
-local keys = KEYS
-local unpack_, pack, byte, floor = struct.unpack, struct.pack, string.byte, math.floor
 
 local function usual_flight()
   local reply, r = {now, false}, 2
@@ -222,5 +219,5 @@ local function usual_flight()
   return reply
 end
 
-local reply = usual_flight()
+local reply = not lone and usual_flight()
 if reply then return cmsgpack.pack(reply) end
