@@ -29,11 +29,11 @@
 // much, so the long-run rate is the limit's. A window keeps that debt until its
 // period ends.
 //
-// A peer that has acknowledged nothing for 2·(interval + lag) is cut off. What it
-// takes is then guessed to be as much as is taken here, which leaves each of R
-// regions cut off from each other with an R-th of the rate; what was guessed is
-// set off against what is heard later. So a partition costs the same bound once
-// more, however long it is.
+// A peer that has not acknowledged a change for 2·(interval + lag) is cut off, also
+// where it acknowledges others. What it takes is then guessed to be as much as is
+// taken here, which leaves each of R regions cut off from each other with an R-th of
+// the rate; what was guessed is set off against what is heard later. So a partition
+// costs the same bound once more, however long it is.
 //
 // # Clocks
 //

@@ -54,17 +54,6 @@ type kept struct {
 	owing int // times it is owed to a peer or on its way there
 }
 
-// peer is another region, as this instance sees it.
-type peer struct {
-	name    string
-	owed    map[account]bool // changed, and not on the way
-	since   time.Duration    // while news is out: since when nothing was acknowledged; else 0
-	sent    int              // messages on the way
-	failing bool             // the last one that was done was not acknowledged
-	rtt     time.Duration    // of the last acknowledged message
-	early   map[account]redisstore.Consumption
-}
-
 // Exchange adds up what this instance debits, says what each peer must hear and
 // debits what peers say. It does no talking and has no clock: Service does and
 // has, and a simulation. It is safe for concurrent use.
@@ -127,7 +116,7 @@ func NewExchange(books Books, s Settings) *Exchange {
 	}
 	e.shares = newShares(1+len(s.Peers), s.ShareBeat, s.Now)
 	for _, name := range s.Peers {
-		e.peers[name] = &peer{name: name, owed: map[account]bool{}, early: map[account]redisstore.Consumption{}}
+		e.peers[name] = newPeer()
 	}
 	return e
 }
@@ -205,19 +194,15 @@ func (e *Exchange) due(c *redisstore.Consumption, now time.Duration) {
 	}
 	k.total, k.used = *c, now
 	for _, p := range e.peers {
-		e.owe(p, who, k)
-		if p.since == 0 {
-			p.since = now
-		}
+		e.owe(p, who, k, now)
 	}
 }
 
 // owe makes a balance due to a peer, unless it is already.
-func (e *Exchange) owe(p *peer, who account, k *kept) {
-	if p.owed[who] {
+func (e *Exchange) owe(p *peer, who account, k *kept, since time.Duration) {
+	if !p.owe(who, since) {
 		return
 	}
-	p.owed[who] = true
 	if k.owing++; k.owing == 1 {
 		e.owed++
 	}
@@ -236,10 +221,13 @@ func (e *Exchange) forget(now time.Duration) {
 	}
 }
 
-// away returns the peers that are cut off.
+// away returns the peers that are cut off: those that have not acknowledged what they
+// should have long ago. One that acknowledges letters, of which more are due than the
+// way to it carries, admits without knowing as one does that acknowledges nothing, and
+// the bound counts on neither.
 func (e *Exchange) away(now time.Duration) (names []string) {
 	for _, name := range e.order {
-		if p := e.peers[name]; p.since > 0 && now-p.since > 2*(e.settings.Interval+e.settings.Lag) {
+		if e.peers[name].behind(now) > 2*(e.settings.Interval+e.settings.Lag) {
 			names = append(names, name)
 		}
 	}

@@ -42,6 +42,13 @@ func (f *faults) met(what string, err error) {
 	}
 }
 
+// came notes a fault of which nothing shows that it has ended but that it is not met any
+// more.
+func (f *faults) came(what string, err error) {
+	f.met(what, err)
+	f.met(what, nil)
+}
+
 // settle tells of faults that have ended.
 func (f *faults) settle() {
 	f.mu.Lock()

@@ -48,3 +48,27 @@ func TestFaultsAreToldOncePerPeer(t *testing.T) {
 	f.met("us", bad)
 	expect("again", "us bad")
 }
+
+// TestAFaultWithoutAGoodSign is over when it was not met for a while, and told of again
+// when it comes again.
+func TestAFaultWithoutAGoodSign(t *testing.T) {
+	var lines []string
+	now := time.Duration(1)
+	f := &faults{
+		tell: func(what string, err error) { lines = append(lines, fmt.Sprint(what, " ", err)) },
+		now:  func() time.Duration { return now }, calm: 10 * time.Second, known: map[string]*fault{},
+	}
+	for range 2 {
+		for range 100 {
+			f.came("stranger", errStranger)
+			now += 9 * time.Second
+			f.settle()
+		}
+		now += time.Second
+		f.settle()
+	}
+	begin, end := fmt.Sprint("stranger ", errStranger), "stranger <nil>"
+	if want := []string{begin, end, begin, end}; !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}

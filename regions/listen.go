@@ -95,7 +95,7 @@ func (s *Service) hearAll(ctx context.Context, client rueidis.Client, entries []
 			errs = append(errs, err)
 			continue
 		case s.away[from] == nil: // whoever writes into the stream chose the name
-			s.report("a region that is not among peers sends messages", errStranger)
+			s.faults.came("a region that is not among peers sends messages", errStranger)
 		default:
 			s.report("messages of region "+from+" are not understood", err)
 		}

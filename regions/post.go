@@ -11,7 +11,7 @@ import (
 func (e *Exchange) Add(c redisstore.Consumption) { e.add(c) }
 
 // Payload returns the letter as it is put into the peer's stream.
-func (l *Letter) Payload() []byte { return encode(nil, l.Taken) }
+func (l *Letter) Payload() []byte { return l.payload }
 
 // HearPayload is Hear for a letter's payload.
 func (e *Exchange) HearPayload(ctx context.Context, from string, payload []byte) error {

@@ -2,7 +2,7 @@ package regions
 
 import (
 	"context"
-	"sync"
+	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -10,72 +10,98 @@ import (
 
 // Bounds of what is on its way.
 const (
-	inFlight  = 8                // letters to one peer
-	streamLen = 8192             // letters that wait in a region's stream: 64 MiB, see LetterBytes
-	patience  = 5 * time.Second  // for a letter's acknowledgement; then it is due again
-	calm      = 10 * time.Second // without a fault that was told of, until it is said to have ended
-	farewell  = time.Second
+	streamLen = 8192                  // letters that wait in a region's stream: 64 MiB, see LetterBytes
+	patience  = 5 * time.Second       // for a letter's acknowledgement; then it is due again
+	calm      = 10 * time.Second      // without a fault that was told of, until it is said to have ended
+	farewell  = time.Second           // to tell what is due, when the service closes
+	hurry     = 20 * time.Millisecond // between attempts meanwhile
 )
 
-// tell collects and sends, every interval, until the service closes; then once
-// more, so that what was admitted last is known elsewhere.
+// tell collects and sends, every interval, until the service closes; then until
+// nothing is due any more, so that what was admitted last is known elsewhere.
 func (s *Service) tell(ctx context.Context) {
 	defer close(s.told)
 	ctx, drop := context.WithCancel(ctx)
 	defer drop()
 	tick := time.NewTicker(s.o.Interval)
 	defer tick.Stop()
-	var sending sync.WaitGroup
-	room := map[string]chan struct{}{}
-	for name := range s.away {
-		room[name] = make(chan struct{}, inFlight)
-	}
-	round := func() {
-		s.report("what was taken cannot be added to this region's counters", s.Collect(ctx))
-		for name := range s.away {
-			s.sendAll(ctx, name, room[name], &sending)
-		}
-	}
 	for {
 		select {
 		case <-tick.C:
-			round()
+			s.round(ctx)
 			s.report("what came early cannot be debited", s.Again(ctx))
 			s.faults.settle()
 		case <-s.stopping:
 			late := time.AfterFunc(farewell, drop) // what is on its way and what goes now
 			defer late.Stop()
-			round()
-			sent := make(chan struct{})
-			go func() { sending.Wait(); close(sent) }()
-			select {
-			case <-sent:
-			case <-ctx.Done(): // the client does not hear of it while it connects anew
-			}
+			s.tellLast(ctx)
 			return
 		}
 	}
 }
 
-// sendAll sends a peer what is due to it, as far as there is room on the way. One
-// that takes nothing gets a letter a time, to find out when it does again.
-func (s *Service) sendAll(ctx context.Context, name string, room chan struct{}, sending *sync.WaitGroup) {
-	for more := true; more; more = !s.failing(name) {
+// round adds up what was taken and sends it.
+func (s *Service) round(ctx context.Context) {
+	s.report("what was taken cannot be added to this region's counters", s.Collect(ctx))
+	for name := range s.away {
+		s.sendAll(ctx, name)
+	}
+}
+
+// tellLast sends until nothing is due or ctx ends, and says what is given up.
+func (s *Service) tellLast(ctx context.Context) {
+	again := time.NewTicker(hurry)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		s.round(ctx)
+		if st := s.Stats(); st.Owed == 0 && st.Pending == 0 {
+			break
+		}
 		select {
-		case room <- struct{}{}:
-		default:
-			return
+		case <-again.C:
+		case <-ctx.Done():
 		}
-		l := s.Letter(name)
-		if l == nil {
-			<-room
-			return
+	}
+	sent := make(chan struct{})
+	go func() { s.sending.Wait(); close(sent) }()
+	select {
+	case <-sent:
+	case <-ctx.Done(): // the client does not hear of it while it connects anew
+	}
+	s.giveUp()
+}
+
+// giveUp tells OnError of what nobody will be told.
+func (s *Service) giveUp() {
+	if s.o.OnError == nil {
+		return
+	}
+	if n := s.Stats().Pending; n > 0 {
+		s.o.OnError("what was taken last is in no counter of this region, and no region hears of it", givenUp(n))
+	}
+	for name := range s.away {
+		if n := s.untold(name); n > 0 {
+			s.o.OnError("region "+name+" does not hear what was taken last", givenUp(n))
 		}
-		sending.Go(func() {
-			defer func() { <-room }()
+	}
+}
+
+func givenUp(keys int) error {
+	return fmt.Errorf("%d changed keys are given up, %s after the end was asked for", keys, farewell)
+}
+
+// sendAll sends a peer what is due to it, as far as there is room on the way. A letter
+// that arrived makes room for the next at once: how fast a peer is told follows from
+// the way to it. After one that did not, the next round tries again.
+func (s *Service) sendAll(ctx context.Context, name string) {
+	for l := s.Letter(name); l != nil; l = s.Letter(name) {
+		s.sending.Go(func() {
 			err := s.send(ctx, l)
 			s.Done(l, err == nil)
 			s.reportAway(name, err)
+			if err == nil {
+				s.sendAll(ctx, name)
+			}
 		})
 	}
 }
@@ -91,7 +117,7 @@ func (s *Service) send(ctx context.Context, l *Letter) error {
 	if err != nil {
 		return err
 	}
-	body := encode(nil, l.Taken)
+	body := l.Payload()
 	s.count(len(body))
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

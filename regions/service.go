@@ -39,8 +39,11 @@ type Options struct {
 	URL   string             // where it is
 	Conn  redisconn.Settings // what the URL cannot carry
 	// OnError is told of what went wrong, once when a kind of fault begins and
-	// once (with nil) when it has ended, or nil.
+	// once (with nil) when it has ended, or nil. While the service is closed, it is
+	// told of what a peer will not hear any more.
 	OnError func(what string, err error)
+
+	steady bool // planted: no haste while a region holds no share
 }
 
 // Peer is where another region's store is, and how to be let in. It may use
@@ -72,6 +75,7 @@ type Service struct {
 	most     string // letters in a stream
 	stop     context.CancelFunc
 	done     sync.WaitGroup
+	sending  sync.WaitGroup
 	stopping chan struct{}
 	told     chan struct{} // closed when the last letters have gone
 	close    func() error
@@ -159,8 +163,9 @@ func (s *Service) report(what string, err error) {
 	}
 }
 
-// Close tells what was taken last, as far as a second allows, and ends the
-// exchange; connections to silent peers take two more. It may be called more than
+// Close tells what was taken last and ends the exchange. It goes on until nothing is
+// due to any peer, for a second at most; what is given up then, OnError is told.
+// Connections to silent peers take two seconds more. It may be called more than
 // once. The store stays open.
 func (s *Service) Close() error { return s.close() }
 

@@ -10,9 +10,9 @@ import (
 )
 
 // keeper looks after a region's record of shares. Every instance reads it every
-// second; the one that leads also changes it, by compare and set, so that two that
-// both think they lead do no harm. In the region's server, with {prefix}1:{regions}
-// before them:
+// beat (Options.ShareBeat), and five times in one while it holds nothing; the one that
+// leads also changes it, by compare and set, so that two that both think they lead do
+// no harm. In the region's server, with {prefix}1:{regions} before them:
 //
 //	shares        the record; never expires, since a share that is forgotten would
 //	              be two regions' at once
@@ -24,10 +24,14 @@ type keeper struct {
 	s      *Service
 	shares *ShareKeeper
 	saying map[string]chan struct{} // room for one message on its way to each peer
+	haste  time.Duration            // a beat is as many times shorter while nothing is held
 }
 
 func newKeeper(s *Service) *keeper {
-	k := &keeper{s, NewShareKeeper(s.Exchange), map[string]chan struct{}{}}
+	k := &keeper{s, NewShareKeeper(s.Exchange), map[string]chan struct{}{}, hasty}
+	if s.o.steady {
+		k.haste = 1
+	}
 	for peer := range s.o.Peers {
 		k.saying[peer] = make(chan struct{}, 1)
 	}
@@ -59,7 +63,7 @@ func (k *keeper) keep(ctx context.Context) {
 		case len(k.s.shares.shared()) == 0:
 			beat = k.read // a policy to come finds it in force
 		case !k.s.shares.holds():
-			pause /= hasty
+			pause /= k.haste
 		}
 		k.s.report("the shares of this region cannot be looked after", beat(ctx))
 		next := time.NewTimer(pause)

@@ -120,7 +120,7 @@ func TestShares(t *testing.T) {
 
 	w.cut(true)
 	// What was given up and had come before the cut is taken at the next beat.
-	admitted += w.load(shareText, []string{"k"}, 60, 2500*time.Millisecond) // a beat is a second
+	admitted += w.load(shareText, []string{"k"}, 60, 2500*time.Millisecond) // six beats
 	parted, _ := w.sound()
 	for range 2 {
 		admitted += w.load(shareText, []string{"k"}, 60, 1500*time.Millisecond)

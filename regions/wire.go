@@ -25,25 +25,28 @@ var errLetter = errors.New("a region's message does not parse; regions must run 
 func encode(b []byte, taken []redisstore.Consumption) []byte {
 	b = append(b, version)
 	for i := range taken {
-		c := &taken[i]
-		b = appendText(b, c.Balance)
-		kind := byte(c.Kind)
-		if c.Recent {
-			kind |= flagRecent
-		}
-		b = append(b, kind)
-		for _, n := range []int64{c.N, c.Period, c.Most} {
-			b = binary.AppendUvarint(b, uint64(n))
-		}
-		if c.Kind.Window() {
-			b = binary.AppendUvarint(b, uint64(c.Start))
-			b = binary.AppendUvarint(b, uint64(c.Stop))
-		}
-		b = appendText(b, c.Incarnation)
-		b = binary.AppendUvarint(b, uint64(c.Out))
-		b = binary.AppendUvarint(b, uint64(c.Back))
+		b = encodeOne(b, &taken[i])
 	}
 	return b
+}
+
+func encodeOne(b []byte, c *redisstore.Consumption) []byte {
+	b = appendText(b, c.Balance)
+	kind := byte(c.Kind)
+	if c.Recent {
+		kind |= flagRecent
+	}
+	b = append(b, kind)
+	for _, n := range []int64{c.N, c.Period, c.Most} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	if c.Kind.Window() {
+		b = binary.AppendUvarint(b, uint64(c.Start))
+		b = binary.AppendUvarint(b, uint64(c.Stop))
+	}
+	b = appendText(b, c.Incarnation)
+	b = binary.AppendUvarint(b, uint64(c.Out))
+	return binary.AppendUvarint(b, uint64(c.Back))
 }
 
 func appendText(b []byte, s string) []byte {

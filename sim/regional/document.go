@@ -111,7 +111,8 @@ func fleets(ctx context.Context, _ map[string]string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		letters := max(int64(f.Instances)*int64(f.Regions-1)*int64(time.Second/one.interval), t.Bytes*scale/regions.LetterBytes)
+		ways := int64(f.Instances) * int64(f.Regions-1) * int64(time.Second/one.interval) // from an instance to a peer, in a second
+		letters := ways * (1 + t.Bytes*scale/ways/regions.LetterBytes)
 		fmt.Fprintf(&b, "| %d s | %d | %s | %s | %s | %s | %d | %d |\n", one.every, f.Uses*scale, one.interval,
 			inMillions(t.Changes*scale), inMillions(t.Bytes*scale), inMillions(t.Bytes*scale/int64(f.Regions)), t.Bytes/t.Changes, letters/int64(f.Regions))
 	}

@@ -26,7 +26,12 @@ type Options struct {
 
 	blind bool // planted: no partition is noticed
 	deaf  bool // planted: nothing is heard
+
+	late time.Duration // what a message takes beyond Lag
 }
+
+// trip is what a message takes one way.
+func (o *Options) trip() time.Duration { return o.Lag + o.late }
 
 // Report is what came of it.
 type Report struct {

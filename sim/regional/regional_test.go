@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/weirhq/weir/policy"
 )
 
 // TestBounds: no scope exceeds what is promised of it, with few regions and many,
@@ -45,6 +47,24 @@ func TestFaultsAreSeen(t *testing.T) {
 		if row := r.Scope[1]; row.Overshoot <= row.Bound {
 			t.Errorf("%+v: %d beyond the limit is within the bound of %d", o, row.Overshoot, row.Bound)
 		}
+	}
+}
+
+// TestNewsThatComesLate: where messages take much longer than is promised of them, and
+// all are acknowledged at last, regions count as cut off from each other and keep the
+// bound.
+func TestNewsThatComesLate(t *testing.T) {
+	o := Options{Regions: 2, Length: 40 * time.Second, late: 10 * time.Second}
+	if err := o.Fill(); err != nil {
+		t.Fatal(err)
+	}
+	row, err := run(context.Background(), o, policy.ScopeGlobal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d beyond the limit; the bound is %d", row.Overshoot, row.Bound)
+	if row.Overshoot > 2*row.Bound {
+		t.Errorf("%d beyond the limit; the bound with one partition is %d", row.Overshoot, 2*row.Bound)
 	}
 }
 

@@ -151,18 +151,21 @@ func (w *world) exchange(ctx context.Context, at time.Duration) error {
 			w.way = append(w.way, m)
 		case m.back:
 			m.from.exchange.Done(m.letter, !m.lost)
+			if !m.lost {
+				w.tell(m.from, m.to, at)
+			}
 		case w.parted(at):
 			w.lose(m, at)
 		case m.letter == nil:
 			m.to.said[m.from.name], m.to.saidAt[m.from.name] = m.said, at
 		case w.o.deaf:
-			m.back, m.due = true, at+w.o.Lag
+			m.back, m.due = true, at+w.o.trip()
 			w.way = append(w.way, m)
 		default:
 			if err := m.to.exchange.Hear(ctx, m.from.name, m.letter.Taken); err != nil {
 				return err
 			}
-			m.back, m.due = true, at+w.o.Lag
+			m.back, m.due = true, at+w.o.trip()
 			w.way = append(w.way, m)
 		}
 	}
@@ -172,11 +175,8 @@ func (w *world) exchange(ctx context.Context, at time.Duration) error {
 				return err
 			}
 			for _, to := range w.sites {
-				if to == s {
-					continue
-				}
-				if l := s.exchange.Letter(to.name); l != nil {
-					w.send(message{from: s, to: to, letter: l}, at)
+				if to != s {
+					w.tell(s, to, at)
 				}
 			}
 		}
@@ -189,8 +189,15 @@ func (w *world) exchange(ctx context.Context, at time.Duration) error {
 	return nil
 }
 
+// tell sends a region what is due to it.
+func (w *world) tell(from, to *site, at time.Duration) {
+	for l := from.exchange.Letter(to.name); l != nil; l = from.exchange.Letter(to.name) {
+		w.send(message{from: from, to: to, letter: l}, at)
+	}
+}
+
 func (w *world) send(m message, at time.Duration) {
-	if m.due = at + w.o.Lag; w.parted(at) {
+	if m.due = at + w.o.trip(); w.parted(at) {
 		w.lose(m, at)
 		return
 	}
@@ -201,7 +208,7 @@ func (w *world) send(m message, at time.Duration) {
 // it would have taken.
 func (w *world) lose(m message, at time.Duration) {
 	if m.letter != nil {
-		m.back, m.lost, m.due = true, true, at+w.o.Lag
+		m.back, m.lost, m.due = true, true, at+w.o.trip()
 		w.way = append(w.way, m)
 	}
 }
