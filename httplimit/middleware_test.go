@@ -310,7 +310,7 @@ func TestPolicy(t *testing.T) {
 }
 
 // A service that lets a POST name another method is limited behind what reads
-// that name: the rule looks at the method that the handler acts on.
+// that name: the rule looks at the method that the handler acts on, and at no other.
 func TestPolicySeesTheMethodInForce(t *testing.T) {
 	wrap, _, _ := policied(t, "puts", policy.Conditions{Methods: []string{"PUT"}})
 	var handler served
@@ -321,15 +321,26 @@ func TestPolicySeesTheMethodInForce(t *testing.T) {
 		}
 		limited.ServeHTTP(w, r)
 	})
-	for i, want := range []int{200, 429, 429} {
-		r := httptest.NewRequest("POST", "/", nil)
-		r.Header.Set("X-HTTP-Method-Override", "PUT")
-		if i == 2 {
-			r = httptest.NewRequest("PUT", "/", nil)
+	for i, c := range []struct {
+		method, named string
+		status        int
+		counted       bool
+	}{
+		{"POST", "PUT", 200, true},
+		{"POST", "PUT", 429, true},
+		{"PUT", "", 429, true},
+		{"POST", "", 200, false},
+		{"POST", "DELETE", 200, false},
+		{"PUT", "POST", 429, true}, // names nothing: it is no POST
+	} {
+		r := httptest.NewRequest(c.method, "/", nil)
+		if c.named != "" {
+			r.Header.Set("X-HTTP-Method-Override", c.named)
 		}
 		w := httptest.NewRecorder()
-		if override.ServeHTTP(w, r); w.Code != want {
-			t.Errorf("request %d: %d, want %d", i, w.Code, want)
+		override.ServeHTTP(w, r)
+		if counted := w.Header().Get("RateLimit") != ""; w.Code != c.status || counted != c.counted {
+			t.Errorf("request %d: %d, counted %v, want %d, %v", i, w.Code, counted, c.status, c.counted)
 		}
 	}
 }
