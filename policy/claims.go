@@ -31,6 +31,13 @@ type claim struct {
 // Len returns how many claims there are.
 func (c *Claims) Len() int { return len(c.list) }
 
+// At returns of claim i the place of its rule among the policy's rules, its key,
+// and whether it comes with a try, which has the same key.
+func (c *Claims) At(i int) (rule int, key string, try bool) {
+	at := &c.list[i]
+	return at.rule.number, at.key, at.rule.hasTry
+}
+
 // Clear empties c and keeps the room.
 func (c *Claims) Clear() {
 	c.list, c.keys, c.limits = c.list[:0], c.keys[:0], c.limits[:0]

@@ -195,6 +195,9 @@ func (f *File) checkSecrets(add func(field, format string, args ...any)) {
 		ofDoor("listen.http", &f.Listen.HTTP), ofDoor("listen.admin", &f.Listen.Admin),
 		ofDoor("listen.grpc", &f.Listen.GRPC), ofDoor("listen.resp", &f.Listen.RESP),
 	)
+	for i, file := range f.User.JWT.KeyFiles {
+		files = append(files, secret{fmt.Sprintf("user.jwt.key_files[%d]", i), file})
+	}
 	for name, peer := range f.Regions.Peers {
 		files = append(files, ofStore("regions.peers."+name, peer)...)
 	}

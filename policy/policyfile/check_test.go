@@ -72,8 +72,32 @@ func TestCheck(t *testing.T) {
 				"p.yaml:10:53: 1/min algorithm=fixed_window admits nothing anywhere: its rate"}},
 		{"no secret", "key_secret_file: no-such-secret\nadmin: {token_file: no-such-token}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
 			[]string{"p.yaml:1:18: key_secret_file cannot be read here (no such file", "p.yaml:2:21: admin.token_file cannot be read here (no such file"}},
-		{"no certificate", "listen: {http: {address: 127.0.0.1:8080, tls: {cert_file: no-cert, key_file: no-key}}}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
-			[]string{"p.yaml:1:59: listen.http.tls.cert_file cannot be read here (no such file", "p.yaml:1:78: listen.http.tls.key_file cannot be read here (no such file"}},
+		{"no file of any kind", "" +
+			"store: {url: redis://a, password_file: p, tls: {ca_file: ca, cert_file: c, key_file: k}}\n" +
+			"regions: {name: eu, peers: {us: {url: redis://b, password_file: p, tls: {ca_file: ca, cert_file: c, key_file: k}}}}\n" +
+			"user: {jwt: {key_files: [check_test.go, j]}}\n" +
+			"admin: {token_file: t}\n" +
+			"listen:\n" +
+			"  http: {address: 127.0.0.1:1, token_file: t, tls: {cert_file: c, key_file: k, client_ca_file: ca}}\n" +
+			"  admin: {address: 127.0.0.1:2, token_file: t, tls: {cert_file: c, key_file: k, client_ca_file: ca}}\n" +
+			"  grpc: {address: 127.0.0.1:3, token_file: t, tls: {cert_file: c, key_file: k, client_ca_file: ca}}\n" +
+			"  resp: {address: 127.0.0.1:4, token_file: t, tls: {cert_file: c, key_file: k, client_ca_file: ca}}\n" +
+			rule("    key: [ip]\n    limit: 10/s burst=20\n"),
+			[]string{
+				"p.yaml:1:40: store.password_file cannot be read here (no such file", "p.yaml:1:58: store.tls.ca_file cannot",
+				"p.yaml:1:73: store.tls.cert_file cannot", "p.yaml:1:86: store.tls.key_file cannot",
+				"p.yaml:2:65: regions.peers.us.password_file cannot", "p.yaml:2:83: regions.peers.us.tls.ca_file cannot",
+				"p.yaml:2:98: regions.peers.us.tls.cert_file cannot", "p.yaml:2:111: regions.peers.us.tls.key_file cannot",
+				"p.yaml:3:41: user.jwt.key_files[1] cannot", "p.yaml:4:21: admin.token_file cannot",
+				"p.yaml:6:44: listen.http.token_file cannot", "p.yaml:6:64: listen.http.tls.cert_file cannot",
+				"p.yaml:6:77: listen.http.tls.key_file cannot", "p.yaml:6:96: listen.http.tls.client_ca_file cannot",
+				"p.yaml:7:45: listen.admin.token_file cannot", "p.yaml:7:65: listen.admin.tls.cert_file cannot",
+				"p.yaml:7:78: listen.admin.tls.key_file cannot", "p.yaml:7:97: listen.admin.tls.client_ca_file cannot",
+				"p.yaml:8:9: the grpc door needs the flag", "p.yaml:8:44: listen.grpc.token_file cannot", "p.yaml:8:64: listen.grpc.tls.cert_file cannot",
+				"p.yaml:8:77: listen.grpc.tls.key_file cannot", "p.yaml:8:96: listen.grpc.tls.client_ca_file cannot",
+				"p.yaml:9:44: listen.resp.token_file cannot", "p.yaml:9:64: listen.resp.tls.cert_file cannot",
+				"p.yaml:9:77: listen.resp.tls.key_file cannot", "p.yaml:9:96: listen.resp.tls.client_ca_file cannot",
+			}},
 		{"a key of nobody", "api_keys: {header: X-API-Key, keys: {k1: {tenant: acme}, k2: {tenant: amce}}}\ntenants: {acme: {plan: pro}}\n" + rule("    key: [tenant]\n    limit: 10/s burst=20\n"),
 			[]string{`p.yaml:1:11: an API key is tenant "amce"'s, who is not among tenants and so has no plan; did you mean "acme"?`}},
 		{"chosen beside what is not", rule("    key: [ip, \"header:X-Id\"]\n    limit: 10/s burst=20\n"), nil},

@@ -131,7 +131,7 @@ func Open(names []string, o Options) (*Files, error) {
 	if _, err := newParser(o.Format, 0); err != nil {
 		return nil, err
 	}
-	f := &Files{options: o, window: window{least: heldLeast, most: heldMost}, used: make(chan *batch, 64), done: make(chan *Given, 8)}
+	f := &Files{options: o, window: window{least: heldLeast, most: heldMost}, used: make(chan *batch, 32), done: make(chan *Given, 8)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	for i, name := range names {
 		s := &source{name: name, number: i, span: Window.Microseconds(), newest: math.MinInt64}
@@ -227,7 +227,7 @@ func (f *Files) Next(ctx context.Context) (*Given, error) {
 
 // givenMost is how many records are given out at once, but for Spread, which
 // gives out whole seconds.
-const givenMost = 256
+const givenMost = 1024
 
 // furthestBehind returns the source to read on, none at the end, and the time
 // that nothing comes before any more.
@@ -253,7 +253,7 @@ func (f *Files) furthestBehind() (behind *source, until int64) {
 func (f *Files) advance(ctx context.Context, s *source) {
 	if !s.opened {
 		s.opened = true
-		s.batches = make(chan *batch, 16)
+		s.batches = make(chan *batch, 8)
 		go f.readAll(s)
 	}
 	var b *batch

@@ -57,7 +57,7 @@ const (
 // otherwise be as many allocations.
 type arena struct{ room []byte }
 
-const arenaSize = 24 << 10
+const arenaSize = 64 << 10
 
 // keep returns a copy of b as a string; that of - is empty.
 func (a *arena) keep(b []byte) string {

@@ -116,7 +116,7 @@ func (w *window) inOrder(records []Record) []uint64 {
 // placeBits hold a place in a batch; a time in microseconds is below maxStamp and
 // fits the others.
 const (
-	placeBits = 8
+	placeBits = 10
 	batchSize = 1 << placeBits
 )
 

@@ -52,7 +52,7 @@ func TestMemory(t *testing.T) {
 		defer files.Close()
 		calls := 0
 		if err := run.Read(t.Context(), files, func() {
-			if calls++; calls%64 == 0 {
+			if calls++; calls%8 == 0 {
 				most = max(most, inUse())
 			}
 		}); err != nil {

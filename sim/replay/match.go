@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"hash/maphash"
 	"net/netip"
 	"strings"
 
@@ -22,12 +23,27 @@ type matcher struct {
 	verdict  gate.Verdict
 	wants    accesslog.Wants
 	names    names
+
+	// What is counted here, since it hangs on no decision.
+	seed     maphash.Seed
+	numbers  map[*policy.Rule]int
+	met      []met  // by seat
+	seenBy   *seats // keys that have been seen
+	requests int64
+}
+
+// met is what came to one rule.
+type met struct {
+	matched int64 // requests
+	callers int64
+	request int64 // the last that was counted, by its number
 }
 
 // sheet is requests in order, matched.
 type sheet struct {
 	requests []request
 	claims   policy.Claims // of all, one after the other
+	hashes   []uint64      // of the claims' keys
 	given    *accesslog.Given
 }
 
@@ -41,19 +57,24 @@ type request struct {
 	open   bool         // it hangs on its claims; else allowed, rule and err are the answer
 
 	allowed bool
-	rule    *policy.Rule // that refused for want of a key part
+	rule    int    // that refused for want of a key part, -1 for none
+	hash    uint64 // of the client, if there is such a rule
 	err     error
 }
 
 func (s *sheet) clear() {
 	s.claims.Clear()
 	clear(s.requests)
-	s.requests, s.given = s.requests[:0], nil
+	s.requests, s.hashes, s.given = s.requests[:0], s.hashes[:0], nil
 }
 
 func newMatcher(g *gate.Gate, wants accesslog.Wants) *matcher {
-	m := &matcher{gate: g, sketches: newSketches(g), wants: wants}
+	m := &matcher{gate: g, sketches: newSketches(g), wants: wants, seed: maphash.MakeSeed(), numbers: map[*policy.Rule]int{}, seenBy: newSeats()}
 	m.verdict.Door = "replay"
+	for i, rule := range g.Policy().Rules() {
+		m.numbers[rule] = i
+		m.met = append(m.met, met{}, met{})
+	}
 	return m
 }
 
@@ -71,10 +92,50 @@ func (m *matcher) match(ctx context.Context, r *accesslog.Record, to *sheet) {
 	}
 	v.Sketch = m.sketches.of(r)
 	open, err := m.gate.Claim(ctx, call, v, &to.claims)
-	to.requests = append(to.requests, request{
+	q := request{
 		at: r.At, record: r, caller: v.Caller.Network, claims: to.claims.Len(), open: open,
-		allowed: v.Bill.Allowed, rule: v.Rule, err: err,
-	})
+		allowed: v.Bill.Allowed, rule: -1, err: err,
+	}
+	m.requests++
+	switch {
+	case err != nil:
+	case v.Rule != nil:
+		q.rule, q.hash = m.numbers[v.Rule], maphash.String(m.seed, r.Client)
+		m.see(2*q.rule, q.hash)
+	default:
+		m.seeClaims(to)
+	}
+	to.requests = append(to.requests, q)
+}
+
+// seeClaims counts and hashes the claims of the request at hand. Their keys are
+// often the same under several rules.
+func (m *matcher) seeClaims(s *sheet) {
+	last, hash := "", uint64(0)
+	for i := len(s.hashes); i < s.claims.Len(); i++ {
+		rule, key, try := s.claims.At(i)
+		if key != last {
+			last, hash = key, maphash.String(m.seed, key)
+		}
+		s.hashes = append(s.hashes, hash)
+		m.see(2*rule, hash)
+		if try {
+			m.see(2*rule+1, hash)
+		}
+	}
+}
+
+// see counts what came to a seat. More than one claim of a seat is a path with
+// several readings: one request.
+func (m *matcher) see(seat int, hash uint64) {
+	s := &m.met[seat]
+	if s.request != m.requests {
+		s.request = m.requests
+		s.matched++
+	}
+	if m.seenBy.add(seat, hash) {
+		s.callers++
+	}
 }
 
 // client names who asked as the policy counts them.

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"errors"
-	"hash/maphash"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
@@ -13,7 +12,7 @@ import (
 // and dear to hand from core to core.
 type notes struct {
 	requests []noted
-	charges  []charged
+	refused  []refused
 	texts    []byte // one after the other, in the order of what they belong to
 	errs     []error
 }
@@ -21,65 +20,48 @@ type notes struct {
 // noted is one request.
 type noted struct {
 	at      int64
-	charges int32
+	refused int32 // how many charges
 	client  int32 // the length of its text, if it was refused and clients are counted
 	allowed bool
 	failed  bool // the next of errs is its
 }
 
-// charged is one charge of a request.
-type charged struct {
+// refused is one charge that its rule refused.
+type refused struct {
 	hash    uint64 // of the key
 	seat    int32
-	key     uint16 // the length of its text, if it was refused
-	allowed bool
-	missing bool // refused for want of a key part; the text is the client's
+	key     uint16 // the length of its text
+	missing bool   // refused for want of a key part; the text is the client's
 }
 
 func (n *notes) clear() {
 	clear(n.errs)
-	n.requests, n.charges, n.texts, n.errs = n.requests[:0], n.charges[:0], n.texts[:0], n.errs[:0]
+	n.requests, n.refused, n.texts, n.errs = n.requests[:0], n.refused[:0], n.texts[:0], n.errs[:0]
 }
 
-// hashKeys hashes the keys of the request that was decided last: they are often
-// the same under several rules.
-func (run *Run) hashKeys() {
-	run.hashes = run.hashes[:0]
-	last, hash := "", uint64(0)
-	for i := range run.verdict.Bill.Charges {
-		if key := run.verdict.Bill.Charges[i].Key; key != last {
-			last, hash = key, maphash.String(run.seed, key)
-		}
-		run.hashes = append(run.hashes, hash)
-	}
-}
-
-// note notes a decided request, with the verdict if it was open.
-func (run *Run) note(n *notes, r *request) {
+// note notes a decided request, with the verdict if it was open, and the hashes
+// of its charges' keys.
+func (run *Run) note(n *notes, r *request, hashes []uint64) {
 	v := &run.verdict
 	request := noted{at: r.at, allowed: r.allowed, failed: r.err != nil}
-	first := len(n.charges)
+	first := len(n.refused)
 	switch {
 	case r.err != nil:
 		n.errs = append(n.errs, r.err)
-	case r.rule != nil:
+	case r.rule >= 0:
 		text := r.record.Client
-		n.charges = append(n.charges, charged{
-			hash: maphash.String(run.seed, text), seat: int32(2 * run.numbers[r.rule]), key: uint16(len(text)), missing: true,
-		})
+		n.refused = append(n.refused, refused{hash: r.hash, seat: int32(2 * r.rule), key: uint16(len(text)), missing: true})
 		n.texts = append(n.texts, text...)
 	case r.open:
 		for i := range v.Rules {
 			d, seat := &v.Bill.Each[i], seatOf(v, i)
-			length := 0
 			if d.Allowed {
 				run.least[seat].see(d)
-			} else {
-				key := v.Bill.Charges[i].Key
-				length = len(key)
-				n.texts = append(n.texts, key...)
+				continue
 			}
-			n.charges = append(n.charges, charged{hash: run.hashes[i], seat: int32(seat), allowed: d.Allowed, key: uint16(length)})
+			key := v.Bill.Charges[i].Key
+			n.refused = append(n.refused, refused{hash: hashes[i], seat: int32(seat), key: uint16(len(key))})
+			n.texts = append(n.texts, key...)
 		}
 	}
 	if r.err == nil && !r.allowed && run.clients != nil {
@@ -87,7 +69,7 @@ func (run *Run) note(n *notes, r *request) {
 		request.client = int32(len(text))
 		n.texts = append(n.texts, text...)
 	}
-	request.charges = int32(len(n.charges) - first)
+	request.refused = int32(len(n.refused) - first)
 	n.requests = append(n.requests, request)
 }
 
@@ -103,7 +85,7 @@ func (l *least) see(d *weir.Decision) {
 
 // count counts what was noted. The error is a dead context's.
 func (run *Run) count(n *notes) error {
-	charges, errs := n.charges, n.errs
+	refused, errs := n.refused, n.errs
 	run.texts = n.texts
 	for i := range n.requests {
 		r := &n.requests[i]
@@ -114,8 +96,8 @@ func (run *Run) count(n *notes) error {
 				return err
 			}
 		}
-		run.countOne(r, charges[:r.charges])
-		charges = charges[r.charges:]
+		run.countOne(r, refused[:r.refused])
+		refused = refused[r.refused:]
 	}
 	return nil
 }
@@ -127,7 +109,7 @@ func (run *Run) text(size int) string {
 	return text
 }
 
-func (run *Run) countOne(r *noted, charges []charged) {
+func (run *Run) countOne(r *noted, list []refused) {
 	run.seen = max(run.seen, r.at)
 	if run.requests == 0 {
 		run.first, run.last = r.at, r.at
@@ -146,40 +128,23 @@ func (run *Run) countOne(r *noted, charges []charged) {
 		run.refused++ // the service answers 400 and charges nothing
 		return
 	}
-	run.countCharges(charges)
+	for i := range list {
+		c := &list[i]
+		t := run.seats[c.seat]
+		if t.request == run.requests { // a path with several readings: one request
+			run.texts = run.texts[c.key:]
+			continue
+		}
+		t.request = run.requests
+		t.refuse(run, c)
+	}
 	if !allowed && run.clients != nil {
 		run.clients[run.text(int(r.client))]++
 	}
 }
 
-// countCharges counts what each rule would have said of the request alone. More
-// than one charge of a seat is a path with several readings: one request, and
-// refused under one is refused.
-func (run *Run) countCharges(charges []charged) {
-	for i := range charges {
-		c := &charges[i]
-		t := run.seats[c.seat]
-		if t.request != run.requests {
-			t.request, t.refusedIt = run.requests, false
-			t.matched++
-		}
-		if run.seenBy.add(int(c.seat), c.hash) {
-			t.callers++
-		}
-		if c.allowed {
-			continue
-		}
-		if t.refusedIt {
-			run.texts = run.texts[c.key:]
-			continue
-		}
-		t.refusedIt = true
-		t.refuse(run, c)
-	}
-}
-
 // spell spells the caller of what was refused, for people.
-func (run *Run) spell(c *charged) string {
+func (run *Run) spell(c *refused) string {
 	text := run.text(int(c.key))
 	if c.missing {
 		return "(missing, " + text + ")"

@@ -13,11 +13,12 @@ import (
 // A log is long and its requests must be decided one after the other, so the
 // work is cut where order does not matter yet, and where it has been kept:
 //
-//	lines → records │ in order: who is it, which limits apply │ decide │ count
+//	lines → records │ order, who is it, which limits apply, who came │ decide │ refusals
+//	accesslog       │ matcher                                → sheet │ → notes│ tallies
 //
-// Each part is a goroutine. Deciding is the longest, so that what needs no
-// balance is done before it. What goes from one part to the next is small, and
-// used again.
+// Each part is a goroutine. Deciding takes the longest, and is half of all: so
+// whatever needs no balance stands before it, and what goes over to the next part
+// is small, is told once for many requests, and has its room used again.
 
 const (
 	ahead = 4 // how many batches wait between two parts

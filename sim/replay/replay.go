@@ -9,7 +9,6 @@ package replay
 
 import (
 	"context"
-	"hash/maphash"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
@@ -28,10 +27,8 @@ type Run struct {
 	now     int64 // microseconds; the clock of the gate's store
 	alone   *alone
 	verdict gate.Verdict
-	seed    maphash.Seed
-	hashes  []uint64             // of the keys of the request at hand
-	least   []least              // by seat
-	numbers map[*policy.Rule]int // of the rules
+	hashes  []uint64 // of the keys of the request at hand, where there are tries
+	least   []least  // by seat
 
 	matcher *matcher // what matches, in another goroutine while logs are read
 
@@ -44,7 +41,6 @@ type Run struct {
 	requests, allowed, denied, refused int64
 	first, last                        int64
 	seats                              []*tally // nil for a try that is none
-	seenBy                             *seats   // keys that have been seen
 	texts                              []byte   // of the notes that are counted, less what was taken
 	series                             series
 	worst                              minute
@@ -64,7 +60,7 @@ type Options struct {
 
 // New returns a Run of a policy, with the resolver that goes with it.
 func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
-	run := &Run{seed: maphash.MakeSeed(), numbers: map[*policy.Rule]int{}, seenBy: newSeats()}
+	run := &Run{}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}
@@ -81,8 +77,7 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 	run.verdict.Door, run.verdict.Bill.NoReceipts = "replay", true
 	rules := run.gate.Policy().Rules()
 	run.alone = newAlone(run.memory, &run.now, o.MaxBytes)
-	for i, rule := range rules {
-		run.numbers[rule] = i
+	for _, rule := range rules {
 		var try *tally
 		if rule.Try != (weir.Limit{}) {
 			try = newTally(&policy.Rule{Name: rule.Name + " (try)"})
@@ -116,14 +111,33 @@ func (run *Run) decide(ctx context.Context, s *sheet, to *notes) {
 	for i := range s.requests {
 		r := &s.requests[i]
 		run.now = max(run.now, r.at)
+		var hashes []uint64
 		if r.open {
 			if r.err = run.gate.DecideClaims(ctx, v, &s.claims, first, r.claims); r.err == nil {
-				run.hashKeys()
-				run.alone.judge(v, run.hashes)
+				hashes = run.chargeHashes(s.hashes[first:r.claims])
+				run.alone.judge(v, hashes)
 			}
 			r.allowed = v.Bill.Allowed
 		}
 		first = r.claims
-		run.note(to, r)
+		run.note(to, r, hashes)
 	}
+}
+
+// chargeHashes returns the hashes of the charges' keys by those of the claims':
+// a try has that of the charge before it.
+func (run *Run) chargeHashes(claims []uint64) []uint64 {
+	v := &run.verdict
+	if len(claims) == len(v.Rules) {
+		return claims
+	}
+	run.hashes = run.hashes[:0]
+	for i := range v.Rules {
+		if !v.IsTry(i) {
+			run.hashes, claims = append(run.hashes, claims[0]), claims[1:]
+		} else {
+			run.hashes = append(run.hashes, run.hashes[i-1])
+		}
+	}
+	return run.hashes
 }

@@ -81,13 +81,14 @@ func (run *Run) Report(lines accesslog.Summary) *Report {
 }
 
 func (t *tally) report(run *Run, seat int, limit string, decides bool) Rule {
+	met := &run.matcher.met[seat]
 	r := Rule{
-		Rule: t.name, Matched: t.matched, Denied: t.denied, Callers: t.callers, CallersDenied: int64(len(t.texts)),
+		Rule: t.name, Matched: met.matched, Denied: t.denied, Callers: met.callers, CallersDenied: int64(len(t.texts)),
 		Top: t.top(&run.matcher.names), Limit: limit, Decides: decides, Worst: t.worst.report(), series: t.series, Headroom: -1,
 	}
 	if t.denied > 0 {
 		r.First, r.Last = instant(t.first), instant(t.last)
-	} else if t.matched > 0 {
+	} else if met.matched > 0 {
 		r.Headroom = int(100 * run.least[seat].remaining / run.least[seat].limit)
 	}
 	return r

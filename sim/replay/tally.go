@@ -8,14 +8,12 @@ import (
 	"github.com/weirhq/weir/policy"
 )
 
-// tally counts what one rule did. Its memory grows with the callers it sees, not
-// with the requests.
+// tally counts what one rule refused. Its memory grows with the callers, not with the
+// requests.
 type tally struct {
 	rule    *policy.Rule
 	name    string
-	matched int64
 	denied  int64
-	callers int64             // seen
 	refused map[uint64]int64  // requests, by hash of the key
 	texts   map[uint64]string // keys of the refused
 	first   int64             // the first refusal, in microseconds; 0 for none
@@ -23,8 +21,7 @@ type tally struct {
 	worst   minute
 	series  series
 
-	request   int64 // the last that was counted, by its number
-	refusedIt bool
+	request int64 // the last that was refused, by its number
 }
 
 func newTally(r *policy.Rule) *tally {
@@ -32,7 +29,7 @@ func newTally(r *policy.Rule) *tally {
 }
 
 // refuse counts a refused request of a caller.
-func (t *tally) refuse(run *Run, c *charged) {
+func (t *tally) refuse(run *Run, c *refused) {
 	now := run.seen
 	t.denied++
 	if t.refused[c.hash]++; t.refused[c.hash] == 1 {
