@@ -36,13 +36,16 @@ type flight struct {
 	shape    []byte         // the shape that came last
 	latest   int            // and its run
 	runs     []run
-	bills    []ref // the other bills
-	keys     []string
+	bills    []ref          // the other bills
+	keys     []string       // in order of arrival
 	index    map[string]int // stored key → position in keys, from 1
 	last     []int          // by position: the run that used the key last, or amongBills
 	asks     []int          // by position: the key's ask in that run
+	names    []string       // the keys in order of use
+	sent     []int          // by position: the key's number in names, 0 before its use
+	again    []bool         // by position: several runs or bills use the key
 	which    []int          // position of each balance's key
-	repeats  bool           // a key is used twice, so which has to travel
+	repeats  bool           // some key is used again, so which has to travel
 	body     []byte
 }
 
@@ -80,6 +83,8 @@ func (f *flight) reset(requests []*request) {
 	f.bills, f.which, f.body, f.repeats = f.bills[:0], f.which[:0], f.body[:0], false
 	clear(f.keys)
 	f.keys, f.last, f.asks = f.keys[:0], f.last[:0], f.asks[:0]
+	clear(f.names)
+	f.names, f.sent, f.again = f.names[:0], f.sent[:0], f.again[:0]
 	clear(f.index)
 }
 
@@ -105,22 +110,31 @@ func (f *flight) encode(notAfter int64) (keys []string, body, which string) {
 		ints += f.encodeRun(&f.runs[i])
 	}
 	f.body = appendInt(f.body, 0)
-	for _, r := range f.bills {
-		ints += f.encodeBill(r)
+	for from := 0; from < len(f.bills); {
+		to := from + 1
+		for to < len(f.bills) && f.alike(f.bills[from], f.bills[to]) {
+			to++
+		}
+		ints += f.encodeBills(f.bills[from:to])
+		from = to
 	}
 	f.body = appendInt(f.body, 0)
 	if len(f.runs) == 1 && len(f.runs[0].asks) == 1 && len(f.bills) == 0 {
-		return f.keys, string(f.body[headSize:]), formatInt(int64(f.runs[0].asks[0].bills))
+		return f.names, string(f.body[headSize:]), formatInt(int64(f.runs[0].asks[0].bills))
 	}
 	appendArray(f.body[:0], ints+2)
 	if f.repeats {
 		w := appendArray(nil, len(f.which))
 		for _, at := range f.which {
-			w = appendInt(w, int64(at))
+			number := int64(f.sent[at-1])
+			if f.again[at-1] {
+				number = -number
+			}
+			w = appendInt(w, number)
 		}
 		which = string(w)
 	}
-	return f.keys, string(f.body), which
+	return f.names, string(f.body), which
 }
 
 // join adds a bill to the run of its shape, if it may stand in one.
@@ -186,21 +200,37 @@ func (f *flight) stand(r ref) {
 	}
 }
 
-// encodeBill encodes a bill outside the runs, where a single one has to say as
-// well how many balances it has and that it is no trial.
-func (f *flight) encodeBill(r ref) (ints int) {
-	q, p := f.part(r)
-	for _, key := range q.keys[p.key : p.key+p.count] {
-		f.use(f.position(key))
+// alike reports whether two bills ask the same, of whatever keys.
+func (f *flight) alike(a, b ref) bool {
+	if a == b {
+		return true
 	}
-	if !p.single {
+	qa, pa := f.part(a)
+	qb, pb := f.part(b)
+	return pa.single == pb.single && bytes.Equal(qa.body[pa.from:pa.to], qb.body[pb.from:pb.to])
+}
+
+// encodeBills encodes bills outside the runs that are alike. A single one has to
+// say as well how many balances it has and that it is no trial.
+func (f *flight) encodeBills(bills []ref) (ints int) {
+	for _, r := range bills {
+		q, p := f.part(r)
+		for _, key := range q.keys[p.key : p.key+p.count] {
+			f.use(f.position(key))
+		}
+	}
+	q, p := f.part(bills[0])
+	ints = p.ints + 1
+	if p.single {
+		f.body = append(f.body, q.body[p.from:p.quota]...)
+		f.body = appendInt(appendInt(f.body, 1), 0)
+		f.body = append(f.body, q.body[p.quota:p.to]...)
+		ints += 2
+	} else {
 		f.body = append(f.body, q.body[p.from:p.to]...)
-		return p.ints
 	}
-	f.body = append(f.body, q.body[p.from:p.quota]...)
-	f.body = appendInt(appendInt(f.body, 1), 0)
-	f.body = append(f.body, q.body[p.quota:p.to]...)
-	return p.ints + 2
+	f.body = appendInt(f.body, int64(len(bills)))
+	return ints
 }
 
 func (f *flight) encodeRun(run *run) (ints int) {
@@ -230,16 +260,23 @@ func (f *flight) position(key string) int {
 	if !ok {
 		f.keys = append(f.keys, key)
 		f.last, f.asks = append(f.last, -1), append(f.asks, 0)
+		f.sent, f.again = append(f.sent, 0), append(f.again, false)
 		at = len(f.keys)
 		f.index[key] = at
 	}
 	return at
 }
 
-// use notes that the next balance in order is that of the key at position at.
+// use notes that the next balance in order is that of the key at position at. Keys
+// are sent in the order of their first use.
 func (f *flight) use(at int) {
+	if f.sent[at-1] == 0 {
+		f.names = append(f.names, f.keys[at-1])
+		f.sent[at-1] = len(f.names)
+	} else if !f.again[at-1] {
+		f.again[at-1], f.repeats = true, true
+	}
 	f.which = append(f.which, at)
-	f.repeats = f.repeats || at != len(f.which)
 }
 
 // decode reads the reply into the requests. It returns the store's clock, and

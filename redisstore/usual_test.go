@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,10 +67,13 @@ func TestTheUsualWayIsTheGeneralWay(t *testing.T) {
 
 // usualBills are those of a flight: most of them usual.
 func usualBills(r *rand.Rand) []*weir.Bill {
-	if r.IntN(2) == 0 {
-		return billsOfOneShape(r)
+	switch r.IntN(4) {
+	case 0:
+		return billsOfManyShapes(r)
+	case 1: // which are sent with the numbers of their keys, if some are used again
+		return slices.Concat(billsOfOneShape(r), billsOfOneShape(r), billsOfOneShape(r))
 	}
-	return billsOfManyShapes(r)
+	return billsOfOneShape(r)
 }
 
 // billsOfOneShape ask the same of many balances, and more than once of some.
@@ -101,7 +105,7 @@ func billsOfOneShape(r *rand.Rand) (bills []*weir.Bill) {
 	for range n {
 		b := like
 		b.Charges = []weir.Charge{like.Charges[0]}
-		b.Charges[0].Key = fmt.Sprint("k", r.IntN(4))
+		b.Charges[0].Key = fmt.Sprint("k", r.IntN(6))
 		bills = append(bills, &b)
 	}
 	return bills

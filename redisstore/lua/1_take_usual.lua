@@ -15,14 +15,16 @@
 --
 --   not_after, then for each run of bills that ask the same of one balance each:
 --     verb wait quota keys merged, and for each merged key which of them it is
---     and how many bills ask; 0 at the end; then for each other bill:
---     verb wait charges, and per charge: trial quota; 0 at the end
+--     and how many bills ask; 0 at the end; then for other bills, as many as
+--     come one after the other and ask the same, of other keys perhaps:
+--     verb wait charges, per charge: trial quota, and how many; 0 at the end
 --   quota: kind+1 n period cost, then for buckets: cap cost_us cost_phase cap_us
 --     cap_phase; for fixed windows: the number of edges, and the edges
 --
 -- verb is 1 for take, 2 for peek. KEYS are the balances in the order of use;
 -- ARGV[2], if not empty, is an array that says which key each one is, for
--- batches in which a key is used by several runs or bills.
+-- batches in which a key is used by several runs or bills; the number of such a
+-- key is negative.
 --
 -- The reply is an array: now, an error of the first write or false, then per key
 -- of a run: how many of its bills were debited (if merged), the flags and the view
@@ -34,13 +36,14 @@ local which = not lone and ARGV[2] ~= '' and cmsgpack.unpack(ARGV[2])
 if args[1] > 0 and now > args[1] then return cmsgpack.pack({now, 'STALE'}) end
 
 local function usual_flight()
+  local abs = math.abs
   local reply, r = {now, false}, 2
   local p, balance = 2, 0 -- next argument, last balance
   -- By key: what to write, where in the value if not at its beginning, and for how
   -- long if that changes.
   local packed, places, ttls = {}, {}, {}
   local missing = {}
-  -- By key, only where it may be asked about again: the state after what was
+  -- By key, only where several runs or bills use it: the state after what was
   -- decided, its stamp and quota, and whether it was debited.
   local fulls, phases, stamps, ns, caps, taken = {}, {}, {}, {}, {}, {}
 
@@ -48,7 +51,7 @@ local function usual_flight()
   local function values(count)
     if not which then return redis.call('MGET', unpack(keys, balance + 1, balance + count)) end
     local names = {}
-    for k = 1, count do names[k] = keys[which[balance + k]] end
+    for k = 1, count do names[k] = keys[abs(which[balance + k])] end
     return redis.call('MGET', unpack(names))
   end
 
@@ -78,10 +81,9 @@ local function usual_flight()
       room_us, room_phase = args[p + 3] - cost_us + wait, args[p + 4] - cost_phase
       p = p + 5
     elseif kind == 3 then
-      if which then return false end
       --< usual_log_search
     else
-      if which or n * period >= 2 ^ 53 then return false end
+      if n * period >= 2 ^ 53 then return false end
       start, sliding = now - now % period, kind == 4
       stop = start + period
       if not sliding then
@@ -112,9 +114,9 @@ local function usual_flight()
       local text, place, ttl
       if cap then
         local i, value, full, phase, stamp = balance, found[k], nil, nil, nil
-        if which then
-          i = which[balance]
-          full, phase, stamp = reopen(i, n, cap, value)
+        if which then i = which[balance] end
+        if i < 0 then
+          full, phase, stamp = reopen(-i, n, cap, value)
           if not full then return false end
         else
           if not value then missing[#missing + 1] = keys[i] end
@@ -125,63 +127,103 @@ local function usual_flight()
         reply[r + 1], reply[r + 2], reply[r + 3] = flags, full, phase
         r = r + 3
         if debited > 0 then
-          if which then
-            fulls[i], phases[i], taken[i] = full, phase, true
+          if i < 0 then
+            fulls[-i], phases[-i], taken[-i] = full, phase, true
           else
             --< usual_bucket_seal
             packed[i], ttls[i] = text, ttl
           end
         end
       elseif start then
-        local value, prev, cur = found[k], nil, nil
-        if not value then missing[#missing + 1] = keys[balance] end
+        local i, value, prev, cur = balance, found[k], nil, nil
+        if which then i = which[balance] end
+        if i < 0 then return false end
+        if not value then missing[#missing + 1] = keys[i] end
         --< usual_window
         if asking > 1 then reply[r] = debited end
         reply[r + 1], reply[r + 2], reply[r + 3], reply[r + 4], reply[r + 5] = flags, start, stop, prev, cur
         r = r + 5
-        packed[balance], ttls[balance] = text, ttl
+        packed[i], ttls[i] = text, ttl
       else
-        local key, used, newest, free = keys[balance], nil, nil, nil
+        local i, used, newest, free = balance, nil, nil, nil
+        if which then i = which[balance] end
+        if i < 0 then return false end
+        local key = keys[i]
         --< usual_log
         if asking > 1 then reply[r] = debited end
         reply[r + 1], reply[r + 2], reply[r + 3], reply[r + 4] = flags, used, newest, free
         r = r + 4
-        packed[balance], places[balance], ttls[balance] = text, place, ttl
+        packed[i], places[i], ttls[i] = text, place, ttl
       end
     end
   end
   p = p + 1
 
-  while args[p] > 0 do -- other bills
-    local take, wait, count = args[p] == 1, args[p + 1], args[p + 2]
+  -- Other bills, those of one shape together. By charge: what is asked, in all of
+  -- them, and what one of them found, with its key negative where others use it.
+  local n_of, cap_of, cost_of, us_of, phase_of, room_us_of, room_phase_of = {}, {}, {}, {}, {}, {}, {}
+  local key_of, full_of, left_of, stamp_of = {}, {}, {}, {}
+  while args[p] > 0 do
+    local take, wait, charges = args[p] == 1, args[p + 1], args[p + 2]
     p = p + 3
-    local first, from, admitted = balance, p, true
-    local found = values(count)
-    reply[r + 1] = 0
-    for c = 1, count do
-      local kind, n, cost, cap = args[p + 1], args[p + 2], args[p + 4], args[p + 5]
+    for c = 1, charges do
+      local kind, n, cost = args[p + 1], args[p + 2], args[p + 4]
       if args[p] ~= 0 or (kind ~= 1 and kind ~= 5) or n == 0 or cost < 0 then return false end
-      local full, phase = reopen(which and which[first + c] or first + c, n, cap, found[c])
-      if not full then return false end
-      local us = full - now - args[p + 8] + args[p + 6] - wait
-      local left = phase - args[p + 9] + args[p + 7]
-      local fits = us < -1 or us == -1 and left <= n or us == 0 and left <= 0
-      if not fits and cost ~= 0 then admitted = false end
-      reply[r + 3 * c - 1] = fits and 1 or 0
+      n_of[c], cap_of[c], cost_of[c], us_of[c], phase_of[c] = n, args[p + 5], cost, args[p + 6], args[p + 7]
+      room_us_of[c], room_phase_of[c] = args[p + 8] - args[p + 6] + wait, args[p + 9] - args[p + 7]
       p = p + 10
     end
-    for c = 1, count do
-      local i = which and which[first + c] or first + c
-      local at = from + 10 * (c - 1)
-      if take and admitted and args[at + 4] > 0 then
-        local full, phase = fulls[i] + args[at + 6], phases[i] + args[at + 7]
-        if phase >= ns[i] then full, phase = full + 1, phase - ns[i] end
-        fulls[i], phases[i], taken[i] = full, phase, true
-        reply[r + 3 * c - 1] = 3
+    local count = args[p]
+    p = p + 1
+    local found, f = values(count * charges), 0
+    for _ = 1, count do
+      local admitted = true
+      r = r + 1
+      reply[r] = 0
+      local status = r
+      for c = 1, charges do
+        balance, f = balance + 1, f + 1
+        local i, value, n, cap = balance, found[f], n_of[c], cap_of[c]
+        local full, phase, stamp
+        if which then i = which[balance] end
+        if i < 0 then
+          full, phase, stamp = reopen(-i, n, cap, value)
+          if not full then return false end
+        else
+          if not value then missing[#missing + 1] = keys[i] end
+          --< usual_bucket_open
+        end
+        key_of[c], full_of[c], left_of[c], stamp_of[c] = i, full, phase, stamp
+        local us, left = full - now - room_us_of[c], phase - room_phase_of[c]
+        if us < -1 or us == -1 and left <= n or us == 0 and left <= 0 then
+          reply[r + 1] = 1
+        else
+          reply[r + 1] = 0
+          if cost_of[c] > 0 then admitted = false end
+        end
+        reply[r + 2], reply[r + 3] = full, phase
+        r = r + 3
       end
-      reply[r + 3 * c], reply[r + 3 * c + 1] = fulls[i], phases[i]
+      if take and admitted then
+        r = status
+        for c = 1, charges do
+          if cost_of[c] > 0 then
+            local i, n = key_of[c], n_of[c]
+            local full, phase = full_of[c] + us_of[c], left_of[c] + phase_of[c]
+            if phase >= n then full, phase = full + 1, phase - n end
+            reply[r + 1], reply[r + 2], reply[r + 3] = 3, full, phase
+            if i < 0 then
+              fulls[-i], phases[-i], taken[-i] = full, phase, true
+            else
+              local cap, stamp, text, ttl = cap_of[c], stamp_of[c], nil, nil
+              --< usual_bucket_seal
+              packed[i], ttls[i] = text, ttl
+            end
+          end
+          r = r + 3
+        end
+      end
     end
-    balance, r = first + count, r + 1 + 3 * count
   end
 
   -- MGET says nil of a key that is no string, too: the general way asks which.

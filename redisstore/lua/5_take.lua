@@ -12,7 +12,7 @@ read()
 
 local function next_key()
   balance = balance + 1
-  return which and which[balance] or balance
+  return which and math.abs(which[balance]) or balance
 end
 
 local function quota()
@@ -106,15 +106,10 @@ end
 p = p + 1
 
 -- Bills of several balances, or with trials.
-local function bill()
-  local take, wait, count = args[p] == 1, args[p + 1], args[p + 2]
-  p = p + 3
-  local keys, quotas, views, trials = {}, {}, {}, {}
+local function bill(take, wait, quotas, trials)
+  local keys, views = {}, {}
   local refused, culprit, bad = 0, 0, nil
-  for c = 1, count do
-    trials[c] = args[p]
-    p = p + 1
-    quotas[c] = quota()
+  for c = 1, #quotas do
     keys[c] = next_key()
     views[c] = {}
     local s = state(keys[c])
@@ -129,13 +124,13 @@ local function bill()
     end
   end
   if bad then return refuse(bad) end
-  for c = 1, count do
+  for c = 1, #quotas do
     local q, view = quotas[c], views[c]
     if take and trials[c] == 0 and q.cost ~= 0 then
       settle(keys[c], view, state(keys[c]), q, refused == 0)
     end
   end
-  for c = 1, count do -- trials, after the verdict
+  for c = 1, #quotas do -- trials, after the verdict
     if trials[c] ~= 0 then
       local q, view, s = quotas[c], views[c], state(keys[c])
       judge(view, s, q, wait)
@@ -144,10 +139,22 @@ local function bill()
     end
   end
   refuse(0)
-  for c = 1, count do answer(views[c], quotas[c]) end
+  for c = 1, #quotas do answer(views[c], quotas[c]) end
 end
 
-while args[p] > 0 do bill() end
+while args[p] > 0 do
+  local take, wait, charges = args[p] == 1, args[p + 1], args[p + 2]
+  p = p + 3
+  local quotas, trials = {}, {}
+  for c = 1, charges do
+    trials[c] = args[p]
+    p = p + 1
+    quotas[c] = quota()
+  end
+  local count = args[p]
+  p = p + 1
+  for _ = 1, count do bill(take, wait, quotas, trials) end
+end
 
 local failed = flush()
 if failed then reply[2] = failed end
