@@ -204,15 +204,20 @@ func TestADeadInstanceLosesWhatItBorrowed(t *testing.T) {
 func TestAChargeFromALoanCanBeRefunded(t *testing.T) {
 	server := testredis.Start(t)
 	limit := weir.Per(100_000, 30*24*time.Hour)
-	i := start(t, server, redisstore.Options{}, lease.Options{Overshoot: 10_000, Hot: 2})
+	// The lender works by itself elsewhere; here no loan ends before its time on a slow
+	// machine, of which so many would be given back that the ledger sums them up.
+	now := func() time.Duration { return 0 }
+	i := start(t, server, redisstore.Options{}, lease.Options{Overshoot: 10_000, Hot: 2, Now: now, Stepped: true})
 	var admitted int64
 	var lent []*weir.Bill
-	deadline := time.Now().Add(30 * time.Second)
-	for len(lent) < 50 && time.Now().Before(deadline) {
+	for range 1000 {
 		b := i.take(t, "hot", limit, 3)
 		admitted += 3
-		if b.Source == "lease" {
+		if i.leases.Step(); b.Source == "lease" {
 			lent = append(lent, b)
+		}
+		if len(lent) == 50 {
+			break
 		}
 	}
 	if len(lent) < 50 {
