@@ -212,6 +212,14 @@ func (w *world) differ(t *testing.T, text, key string) string {
 // peer.
 const mostBytes = 90
 
+// owed returns how many keys are still to be told to some region.
+func (w *world) owed() (keys int) {
+	for _, name := range w.names {
+		keys += w.regions[name].do(order{Do: "stats"}).Stats.Owed
+	}
+	return keys
+}
+
 // bytes returns what each key costs that is told to one peer.
 func (w *world) bytes(t *testing.T, form string) int64 {
 	keys := make([]string, 100)
@@ -229,6 +237,9 @@ func (w *world) bytes(t *testing.T, form string) int64 {
 	w.load("1000/min", keys, 2, time.Second)
 	if _, err := w.converge(keys[:3], 20*time.Second); err != nil {
 		t.Fatal(err)
+	}
+	if !eventually(func() bool { return w.owed() == 0 }) { // what is on its way has its bytes counted, and is not told
+		t.Errorf("%d keys are still to be told", w.owed())
 	}
 	bytes, told := count()
 	bytes, told = bytes-bytesBefore, told-toldBefore

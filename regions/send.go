@@ -32,7 +32,7 @@ func (s *Service) tell(ctx context.Context) {
 			s.report("what came early cannot be debited", s.Again(ctx))
 			s.faults.settle()
 		case <-s.stopping:
-			late := time.AfterFunc(farewell, drop) // what is on its way and what goes now
+			late := time.AfterFunc(s.farewell, drop) // what is on its way and what goes now
 			defer late.Stop()
 			s.tellLast(ctx)
 			return
@@ -77,17 +77,17 @@ func (s *Service) giveUp() {
 		return
 	}
 	if n := s.Stats().Pending; n > 0 {
-		s.o.OnError("what was taken last is in no counter of this region, and no region hears of it", givenUp(n))
+		s.o.OnError("what was taken last is in no counter of this region, and no region hears of it", s.givenUp(n))
 	}
 	for name := range s.away {
 		if n := s.untold(name); n > 0 {
-			s.o.OnError("region "+name+" does not hear what was taken last", givenUp(n))
+			s.o.OnError("region "+name+" does not hear what was taken last", s.givenUp(n))
 		}
 	}
 }
 
-func givenUp(keys int) error {
-	return fmt.Errorf("%d changed keys are given up, %s after the end was asked for", keys, farewell)
+func (s *Service) givenUp(keys int) error {
+	return fmt.Errorf("%d changed keys are given up, %s after the end was asked for", keys, s.farewell)
 }
 
 // sendAll sends a peer what is due to it, as far as there is room on the way. A letter

@@ -10,10 +10,12 @@ import (
 	"github.com/weirhq/weir/redisstore"
 )
 
-// still starts a service that tells nothing of itself, until it is closed.
-func still(t *testing.T) *Service {
-	return startServiceWith(t, "eu", testredis.Start(t), map[string]string{"us": testredis.Start(t).URL()}, nil,
-		redisstore.Options{}, func(o *Options) { o.Interval = time.Hour })
+// still starts a service that tells nothing of itself, until it is closed, and its
+// peer's server.
+func still(t *testing.T) (*Service, *testredis.Server) {
+	there := testredis.Start(t)
+	return startServiceWith(t, "eu", testredis.Start(t), map[string]string{"us": there.URL()}, nil,
+		redisstore.Options{}, func(o *Options) { o.Interval = time.Hour }), there
 }
 
 // TestTheWaySetsTheRate: what changed in an interval is told by letters that follow
@@ -21,7 +23,7 @@ func still(t *testing.T) *Service {
 func TestTheWaySetsTheRate(t *testing.T) {
 	t.Parallel()
 	const keys = 12_000 // twice what may be on its way at once
-	s := still(t)
+	s, _ := still(t)
 	for i := range keys {
 		s.take(t, fmt.Sprintf("tenant-%06d", i))
 	}
@@ -32,15 +34,21 @@ func TestTheWaySetsTheRate(t *testing.T) {
 	}
 }
 
-// TestCloseTellsAll that is due, and not one round of it.
+// TestCloseTellsAll that is due, also where the peer refuses it at first.
 func TestCloseTellsAll(t *testing.T) {
 	t.Parallel()
-	const keys = 1500
-	s := still(t)
+	const keys = 8000 // more than may be on its way at once
+	s, there := still(t)
+	s.farewell = time.Minute // whatever the machine is doing
+	there.Must(t, "EVAL", "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'f', 'eu') end return 1", "1", s.key("in"), fmt.Sprint(streamLen))
 	for i := range keys {
 		s.take(t, fmt.Sprintf("tenant-%06d", i))
 	}
-	if err := s.Close(); err != nil {
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	await(t, "letters are refused", func() bool { return s.Stats().Failed > 0 })
+	there.Must(t, "XTRIM", s.key("in"), "MAXLEN", "0")
+	if err := <-closed; err != nil {
 		t.Error(err)
 	}
 	if st := s.Stats(); st.Told != keys || st.Owed != 0 {
@@ -48,11 +56,11 @@ func TestCloseTellsAll(t *testing.T) {
 	}
 }
 
-// changed makes keys due in a collection.
+// changed makes keys due in a collection. Their names are long: a letter holds fifteen.
 func changed(t *testing.T, e *Exchange, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		e.Add(redisstore.Consumption{Balance: fmt.Sprintf("1:{7}:tmin:%06d", i), N: 1, Period: 1, Most: 1, Out: 1})
+		e.Add(redisstore.Consumption{Balance: fmt.Sprintf("1:{7}:tmin:%06d%0500d", i, 0), N: 1, Period: 1, Most: 1, Out: 1})
 	}
 	if err := e.Collect(context.Background()); err != nil {
 		t.Fatal(err)
@@ -74,7 +82,7 @@ func (*countBooks) Tell(_ context.Context, taken []*redisstore.Consumption) erro
 func TestAPeerThatIsFarBehindIsCutOff(t *testing.T) {
 	now := time.Duration(1)
 	e := NewExchange(&countBooks{}, Settings{Region: "eu", Peers: []string{"us"}, Interval: time.Second, Lag: time.Second, Now: func() time.Duration { return now }})
-	const aRound = 3000
+	const aRound = 200 // which takes longer than the test to tell
 	changed(t, e, 0, aRound)
 	told := 0
 	for second := 1; second <= 12; second++ {

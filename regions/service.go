@@ -75,6 +75,7 @@ type Service struct {
 	most     string // letters in a stream
 	stop     context.CancelFunc
 	done     sync.WaitGroup
+	farewell time.Duration // see its constant
 	sending  sync.WaitGroup
 	stopping chan struct{}
 	told     chan struct{} // closed when the last letters have gone
@@ -105,7 +106,7 @@ func Start(o Options) (*Service, error) {
 	rand.Read(id) // never fails: see crypto/rand
 	s := &Service{
 		Exchange: NewExchange(o.Store, settings), o: o, id: base64.RawURLEncoding.EncodeToString(id),
-		away: map[string]*redisconn.Conn{}, most: strconv.Itoa(streamLen), stopping: make(chan struct{}), told: make(chan struct{}),
+		away: map[string]*redisconn.Conn{}, most: strconv.Itoa(streamLen), farewell: farewell, stopping: make(chan struct{}), told: make(chan struct{}),
 	}
 	s.faults = faults{tell: o.OnError, now: s.settings.Now, calm: calm, known: map[string]*fault{}}
 	s.close = sync.OnceValue(s.end)
