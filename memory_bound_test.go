@@ -126,3 +126,44 @@ func TestShardsShareNoLine(t *testing.T) {
 		t.Errorf("a shard has %d bytes", size)
 	}
 }
+
+// TestIdleBalancesLeaveNoGarbage: a table whose balances are mostly idle is used
+// again in its place, and those that are live stay as they are.
+func TestIdleBalancesLeaveNoGarbage(t *testing.T) {
+	w := newWorldOf(t, MemoryOptions{OneLock: true})
+	live, brief := Per(10, time.Hour), PerSecond(1000)
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = "key " + strconv.Itoa(i)
+	}
+	take := func(l Limit, key string) Decision {
+		d, err := w.Allow(context.Background(), key, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for _, key := range keys[:5] {
+		take(live, key)
+	}
+	slots := &w.memory.shards[0].slots
+	size, at := len(*slots), time.Duration(0)
+	allocs := testing.AllocsPerRun(5, func() {
+		for _, key := range keys {
+			at += 2 * time.Millisecond // the one before is idle
+			w.at(at)
+			take(brief, key)
+		}
+	})
+	if allocs != 0 || len(*slots) != size {
+		t.Errorf("%v allocations for %d keys, %d slots, then %d", allocs, len(keys), size, len(*slots))
+	}
+	for _, key := range keys[:5] {
+		if d := take(live, key); d.Remaining != 8 {
+			t.Errorf("%s has %d left, not 8", key, d.Remaining)
+		}
+	}
+	if used := w.memory.Stats().Balances; used > size {
+		t.Errorf("%d balances in %d slots", used, size)
+	}
+}

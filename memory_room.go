@@ -18,6 +18,10 @@ func (s *shard) rebuild(now int64) {
 	for size < s.most && 2*live > size && 2*int64(size)*slotBytes+s.beside() <= s.room {
 		size *= 2
 	}
+	if size == len(s.slots) && live <= fewLive && 2*live <= size {
+		s.tidy(now)
+		return
+	}
 	var bar rank
 	if 8*live > 5*size { // even the largest table would soon be full again
 		bar = s.bar(now, live)
@@ -46,6 +50,36 @@ func (s *shard) rebuild(now int64) {
 		s.used++
 	}
 	s.table.at(slots)
+	s.sweepLedgers(now)
+}
+
+// fewLive is how many balances move within their table. One whose balances are
+// mostly idle is rebuilt often, and each new table would be garbage soon.
+const fewLive = 16
+
+// tidy is rebuild where the table stays as large as it is and few are live.
+func (s *shard) tidy(now int64) {
+	var room [fewLive]slot
+	kept := room[:0]
+	for i := range s.slots {
+		switch e := &s.slots[i]; {
+		case e.print == 0:
+		case e.w.idleAt() >= now:
+			kept = append(kept, *e)
+		default:
+			s.abandon(e)
+		}
+	}
+	clear(s.slots)
+	mask := uint64(len(s.slots) - 1)
+	for i := range kept {
+		j := kept[i].print & mask
+		for s.slots[j].print != 0 {
+			j = (j + 1) & mask
+		}
+		s.slots[j] = kept[i]
+	}
+	s.used = len(kept)
 	s.sweepLedgers(now)
 }
 

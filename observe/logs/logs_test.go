@@ -92,3 +92,22 @@ func TestOddPasswords(t *testing.T) {
 		}
 	}
 }
+
+// TestABatchIsLoggedAsItsBills: those of it that are refused.
+func TestABatchIsLoggedAsItsBills(t *testing.T) {
+	var out bytes.Buffer
+	l, err := weir.New(weir.Options{Observer: NewRefusals(New(&out, false, slog.LevelInfo), nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bills []*weir.Bill
+	for range 5 {
+		bills = append(bills, &weir.Bill{Charges: []weir.Charge{weir.Per(3, time.Hour).Charge("k")}})
+	}
+	if err := l.Decide(context.Background(), bills...); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, bills[3].IDText()) || !strings.Contains(text, bills[4].IDText()) {
+		t.Errorf("%s", text)
+	}
+}

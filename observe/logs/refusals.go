@@ -67,3 +67,12 @@ func (r *Refusals) Observe(ctx context.Context, e weir.Event) {
 	}
 	r.log.LogAttrs(ctx, slog.LevelInfo, "refused", attrs...)
 }
+
+// ObserveAll implements observe.Batch.
+func (r *Refusals) ObserveAll(ctx context.Context, bills []*weir.Bill, elapsed time.Duration) {
+	for _, b := range bills {
+		if !b.Allowed {
+			r.Observe(ctx, weir.Event{Bill: b, Elapsed: elapsed})
+		}
+	}
+}

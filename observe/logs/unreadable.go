@@ -43,6 +43,15 @@ func (u *Unreadable) Observe(ctx context.Context, e weir.Event) {
 	}
 }
 
+// ObserveAll implements observe.Batch.
+func (u *Unreadable) ObserveAll(ctx context.Context, bills []*weir.Bill, elapsed time.Duration) {
+	for _, b := range bills {
+		if b.Err != nil {
+			u.Observe(ctx, weir.Event{Bill: b, Elapsed: elapsed})
+		}
+	}
+}
+
 func (u *Unreadable) tell(ctx context.Context, e *weir.Event) {
 	b := e.Bill
 	var se *weir.StoreError

@@ -66,3 +66,23 @@ func TestAnUnreadableBalanceIsToldOf(t *testing.T) {
 		}
 	})
 }
+
+// TestAnUnreadableBalanceInABatchIsToldOf as one by itself is.
+func TestAnUnreadableBalanceInABatchIsToldOf(t *testing.T) {
+	var out bytes.Buffer
+	l, err := weir.New(weir.Options{
+		Store:    &failing{Store: weir.NewMemory(weir.MemoryOptions{}), kind: "bad_state"},
+		Observer: NewUnreadable(New(&out, false, slog.LevelInfo), nil),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	bills := []*weir.Bill{{Charges: []weir.Charge{weir.PerMinute(1).Charge("a")}}, {Charges: []weir.Charge{weir.PerMinute(1).Charge("b")}}}
+	if err := l.Decide(t.Context(), bills...); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(out.String(), "kind=bad_state") != 2 {
+		t.Errorf("%s", out.String())
+	}
+}

@@ -72,6 +72,15 @@ func (r *Refusals) Observe(_ context.Context, e weir.Event) {
 	one.charge = weir.Charge{Limit: c.Limit, Cost: c.Cost, Space: c.Space}
 }
 
+// ObserveAll implements observe.Batch.
+func (r *Refusals) ObserveAll(ctx context.Context, bills []*weir.Bill, elapsed time.Duration) {
+	for _, b := range bills {
+		if !b.Allowed {
+			r.Observe(ctx, weir.Event{Bill: b, Elapsed: elapsed})
+		}
+	}
+}
+
 // Refusal is one that was remembered.
 type Refusal struct {
 	ID           string

@@ -66,3 +66,24 @@ func TestARefusalWithoutABill(t *testing.T) {
 		t.Errorf("%v %+v", ok, found)
 	}
 }
+
+// TestABatchIsRememberedAsItsBills: each refusal of it, and nothing else.
+func TestABatchIsRememberedAsItsBills(t *testing.T) {
+	r := New()
+	l, err := weir.New(weir.Options{Observer: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bills []*weir.Bill
+	for range 6 {
+		bills = append(bills, &weir.Bill{Charges: []weir.Charge{weir.PerMinute(3).Charge("k")}})
+	}
+	if err := l.Decide(context.Background(), bills...); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range bills {
+		if found, ok := r.Find(b.IDText()); ok != (i >= 3) || ok && found.Charge.Key != "k" {
+			t.Errorf("bill %d: %v %+v", i, ok, found)
+		}
+	}
+}

@@ -5,6 +5,7 @@ package top
 import (
 	"context"
 	"hash/maphash"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,14 +27,35 @@ type Top struct {
 	seed    maphash.Seed
 	turning sync.Mutex
 	window  atomic.Pointer[window]
+	near    sync.Pool // of *int: which part this core counts in
+	drawn   atomic.Uint64
 }
 
 // window counts what happens now; the one before it still counts as well.
 type window struct {
-	since          time.Time
-	asked, refused *sketch
-	before         *window // has none itself
+	since  time.Time
+	parts  []atomic.Pointer[part] // made at first use
+	before *window                // has none itself
 }
+
+// part is what counts on one core go into, mostly: counters that two cores write
+// by turns cost each of them a trip to the other, at every request. Which part a
+// request is counted in makes no difference to what is told.
+type part struct {
+	mu      sync.Mutex
+	asked   sketch
+	refused *sketch // nil until there is a refusal
+}
+
+// mostParts bounds the memory of a window to 2 MiB.
+const mostParts = 8
+
+var places = func() (all [mostParts]int) {
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}()
 
 // New returns a Top that has seen nothing.
 func New(o Options) *Top {
@@ -44,43 +66,70 @@ func New(o Options) *Top {
 		o.Now = time.Now
 	}
 	t := &Top{o: o, seed: maphash.MakeSeed()}
+	n := min(runtime.GOMAXPROCS(0), mostParts)
+	t.near.New = func() any { return &places[t.drawn.Add(1)%uint64(n)] }
 	now := o.Now()
-	t.window.Store(&window{now, new(sketch), new(sketch), &window{since: now, asked: new(sketch), refused: new(sketch)}})
+	w := newWindow(now, n)
+	w.before = newWindow(now, n)
+	t.window.Store(w)
 	return t
+}
+
+func newWindow(since time.Time, parts int) *window {
+	return &window{since: since, parts: make([]atomic.Pointer[part], parts)}
+}
+
+// lock returns a part of w that is the caller's until it unlocks it, of those that
+// nobody has the one that this core had last.
+func (t *Top) lock(w *window) *part {
+	near := t.near.Get().(*int)
+	defer t.near.Put(near)
+	for i := range w.parts {
+		if p := w.part((*near + i) % len(w.parts)); p.mu.TryLock() {
+			return p
+		}
+	}
+	p := w.part(*near)
+	p.mu.Lock()
+	return p
+}
+
+func (w *window) part(i int) *part {
+	if p := w.parts[i].Load(); p != nil {
+		return p
+	}
+	w.parts[i].CompareAndSwap(nil, new(part))
+	return w.parts[i].Load()
 }
 
 // Observe implements weir.Observer. Every charge that decides is a request of its
 // key.
-func (t *Top) Observe(_ context.Context, e weir.Event) {
-	w := t.window.Load()
-	if t.count(w, e.Bill) {
-		t.turn(w)
+func (t *Top) Observe(ctx context.Context, e weir.Event) {
+	if e.Bill.Verb == algo.Take {
+		one := [...]*weir.Bill{e.Bill}
+		t.ObserveAll(ctx, one[:], e.Elapsed)
 	}
 }
 
-// ObserveAll implements observe.Batch. What a batch will count is read first:
-// reads wait for memory together, additions each by itself.
+// ObserveAll implements observe.Batch.
 func (t *Top) ObserveAll(_ context.Context, bills []*weir.Bill, _ time.Duration) {
 	w := t.window.Load()
-	for _, b := range bills {
-		if b.Verb == algo.Take && len(b.Each) == 1 {
-			w.asked.estimate(t.hash(&b.Charges[0]))
-		}
-	}
+	p := t.lock(w)
+	spaces := hasher{seed: t.seed}
 	look := false
 	for _, b := range bills {
-		look = t.count(w, b) || look
+		if b.Verb == algo.Take {
+			look = p.count(&spaces, b) || look
+		}
 	}
+	p.mu.Unlock()
 	if look {
 		t.turn(w)
 	}
 }
 
-// count counts a bill in w and reports whether it is time to look at the clock.
-func (t *Top) count(w *window, b *weir.Bill) (look bool) {
-	if b.Verb != algo.Take {
-		return false
-	}
+// count counts a bill and reports whether it is time to look at the clock.
+func (p *part) count(hashes *hasher, b *weir.Bill) (look bool) {
 	note := observe.NoteOf(&weir.Event{Bill: b})
 	for i := range b.Each {
 		c := &b.Charges[i]
@@ -91,22 +140,35 @@ func (t *Top) count(w *window, b *weir.Bill) (look bool) {
 		if rule == "" {
 			rule = observe.Adhoc
 		}
-		h := t.hash(c)
-		look = w.asked.count(h, rule, c.Key) || look
+		h := hashes.of(c)
+		look = p.asked.count(h, rule, c.Key) || look
 		if !b.Each[i].Allowed {
-			w.refused.count(h, rule, c.Key)
+			if p.refused == nil {
+				p.refused = new(sketch)
+			}
+			p.refused.count(h, rule, c.Key)
 		}
 	}
 	return look
 }
 
-// hash names a key; it is never 0.
-func (t *Top) hash(c *weir.Charge) uint64 {
-	h := maphash.String(t.seed, c.Key)
-	if c.Space != "" {
-		h ^= maphash.String(t.seed, c.Space) * 0x9E3779B97F4A7C15
+// hasher names keys by hashes. It knows that of the last space: bills of one call
+// mostly have the same.
+type hasher struct {
+	seed  maphash.Seed
+	space string
+	hash  uint64
+}
+
+// of names a key; it is never 0.
+func (h *hasher) of(c *weir.Charge) uint64 {
+	if c.Space != h.space {
+		h.space, h.hash = c.Space, 0
+		if c.Space != "" {
+			h.hash = maphash.String(h.seed, c.Space) * 0x9E3779B97F4A7C15
+		}
 	}
-	return h | 1
+	return max(1, maphash.String(h.seed, c.Key)^h.hash)
 }
 
 // turn begins a new window if w's time is up.
@@ -119,31 +181,10 @@ func (t *Top) turn(w *window) {
 	if t.window.Load() != w {
 		return
 	}
-	before := &window{since: w.since, asked: w.asked, refused: w.refused}
+	next := newWindow(now, len(w.parts))
+	next.before = &window{since: w.since, parts: w.parts}
 	if now.Sub(w.since) >= 2*t.o.Window { // nothing that it counted is of the window before this one
-		before = &window{since: now, asked: new(sketch), refused: new(sketch)}
+		next.before = newWindow(now, len(w.parts))
 	}
-	t.window.Store(&window{now, new(sketch), new(sketch), before})
-}
-
-// Report is what was asked for most since a while.
-type Report struct {
-	Since    time.Time
-	Asked    int64 // requests in all, each charge being one
-	Refused  int64
-	Hottest  []Count // by requests
-	Refusals []Count // by refusals
-}
-
-// Report returns the n keys asked for most and the n refused most.
-func (t *Top) Report(n int) Report {
-	t.turn(t.window.Load())
-	w := t.window.Load()
-	return Report{
-		Since:    w.before.since,
-		Asked:    w.asked.total() + w.before.asked.total(),
-		Refused:  w.refused.total() + w.before.refused.total(),
-		Hottest:  most(n, w.asked, w.before.asked),
-		Refusals: most(n, w.refused, w.before.refused),
-	}
+	t.window.Store(next)
 }

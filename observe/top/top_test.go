@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,5 +112,49 @@ func TestABatchCountsAsItsBills(t *testing.T) {
 	got.Since = want.Since
 	if !reflect.DeepEqual(got, want) || want.Asked != 200 || want.Refused != 40 {
 		t.Errorf("as a batch %+v, one by one %+v", got, want)
+	}
+}
+
+// TestPartsAddUp: what several goroutines count at once, in whatever parts, is one
+// report: every request is in it once, and bounds hold for each key.
+func TestPartsAddUp(t *testing.T) {
+	top := New(Options{})
+	const goroutines, each, hot = 8, 4000, 5
+	var all sync.WaitGroup
+	for range goroutines {
+		all.Go(func() {
+			var b weir.Bill
+			for i := range each {
+				ask(top, &b, "hot "+strconv.Itoa(i%hot), i%4 > 0)
+			}
+		})
+	}
+	all.Wait()
+	r := top.Report(2 * hot)
+	if r.Asked != goroutines*each || r.Refused != goroutines*each/4 || len(r.Hottest) != hot || len(r.Refusals) != hot {
+		t.Errorf("%+v", r)
+	}
+	for _, c := range r.Hottest {
+		if n := int64(goroutines * each / hot); c.AtLeast != n || c.AtMost < n {
+			t.Errorf("%+v, counted %d", c, n)
+		}
+	}
+}
+
+// TestAPartInUseIsNotWaitedFor: a part that somebody has is not waited for while
+// another is free, and what is counted there is told as well.
+func TestAPartInUseIsNotWaitedFor(t *testing.T) {
+	top := New(Options{})
+	w := top.window.Load()
+	w.parts = append(w.parts, atomic.Pointer[part]{}) // two at least
+	taken := w.part(0)
+	taken.mu.Lock()
+	var b weir.Bill
+	for range 10 {
+		ask(top, &b, "key", true)
+	}
+	taken.mu.Unlock()
+	if r := top.Report(1); r.Asked != 10 || taken.asked.seen != 0 || r.Hottest[0].AtLeast != 10 {
+		t.Errorf("%+v, of which %d in the part that was taken", r, taken.asked.seen)
 	}
 }
