@@ -71,7 +71,7 @@ var (
 	regionsBehind = Definition{Name: "weir_regions_behind_keys", Kind: Gauge,
 		Help: "Keys in use here of which another region has not acknowledged the last change."}
 	regionsAway = Definition{Name: "weir_regions_cut_off", Kind: Gauge,
-		Help: "Regions that acknowledge nothing; what they take is guessed to be as much as here."}
+		Help: "Regions that have not acknowledged what they should have long ago; what they take is guessed to be as much as here."}
 	regionsTold = Definition{Name: "weir_regions_changes_total", Kind: Counter, Labels: []string{"way"},
 		Help: "Changed keys told to other regions and heard from them."}
 	regionsBytes = Definition{Name: "weir_regions_sent_bytes_total", Kind: Counter,
