@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,13 +14,25 @@ import (
 )
 
 // TestBriefBillsAreDecidedAlike has random batches decided by two limiters at the
-// same times, brief and not: every answer is the same, whatever the limit, and
-// whether or not the balance is blocked, changed or ahead of the clock.
+// same times, brief and not: every answer is the same, whatever the limit and the
+// question, whether or not the balance is blocked, changed or ahead of the clock, and
+// whatever the bill was used for before.
 func TestBriefBillsAreDecidedAlike(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	brief, whole := newWorld(t), newWorld(t)
 	whole.memory.seed = brief.memory.seed // what shares a shard differs else, and with it when a block that has ended is dropped
 	limits := append(everyKind(5, time.Second), Per(3, time.Second).Burst(9), Per(5, time.Second).Burst(2), Per(2, time.Second).Named("n"), Unlimited(), PerSecond(0))
+	charge := func(keys string) Charge {
+		c := limits[rng.IntN(len(limits))].Charge(string(keys[rng.IntN(len(keys))]))
+		c.Cost = rng.Int64N(4)
+		c.Peek = c.Cost == 0
+		c.Space = [...]string{"", "s"}[rng.IntN(2)]
+		if rng.IntN(4) == 0 {
+			c.Receipt = Receipt{ID: 7} // of what the bill was used for before
+		}
+		return c
+	}
+	var pool [2][6]Bill
 	now, usual, refused := int64(epoch), 0, 0
 	for range many(20_000) {
 		now += rng.Int64N(300_000)
@@ -28,19 +41,23 @@ func TestBriefBillsAreDecidedAlike(t *testing.T) {
 		}
 		brief.clock.Store(now)
 		whole.clock.Store(now)
+		n := 1 + rng.IntN(len(pool[0]))
 		bills := [2][]*Bill{}
-		for range 1 + rng.IntN(6) {
-			c := limits[rng.IntN(len(limits))].Charge(string(rune('a' + rng.IntN(4))))
-			c.Cost = rng.Int64N(4)
-			c.Peek = c.Cost == 0
-			c.Space = [...]string{"", "s"}[rng.IntN(2)]
+		for at := range n {
+			charges := []Charge{charge("abcd")}
+			if rng.IntN(6) == 0 {
+				charges = append(charges, charge("wxyz"))
+			}
+			verb, wait := [...]algo.Verb{algo.Take, algo.Take, algo.Take, algo.Peek}[rng.IntN(4)], [...]time.Duration{0, 0, 0, time.Second}[rng.IntN(4)]
 			if rng.IntN(50) == 0 {
 				until := time.Duration(rng.IntN(2)) * time.Second
-				brief.do(algo.Block, until, c)
-				whole.do(algo.Block, until, c)
+				brief.do(algo.Block, until, charges[0])
+				whole.do(algo.Block, until, charges[0])
 			}
 			for i := range bills {
-				bills[i] = append(bills[i], &Bill{NoReceipts: i == 0, Charges: []Charge{c}})
+				b := &pool[i][at]
+				b.NoReceipts, b.Verb, b.MaxWait, b.Charges = i == 0, verb, wait, append(b.Charges[:0], charges...)
+				bills[i] = append(bills[i], b)
 			}
 		}
 		for i, w := range []*world{brief, whole} {
@@ -49,14 +66,27 @@ func TestBriefBillsAreDecidedAlike(t *testing.T) {
 			}
 		}
 		for i, b := range bills[0] {
-			if other := bills[1][i]; b.Decision != other.Decision || b.Each[0] != other.Each[0] || (b.IDText() == "") != (other.IDText() == "") {
-				t.Fatalf("%+v: brief %+v, each %+v; else %+v, each %+v", b.Charges[0], b.Decision, b.Each[0], other.Decision, other.Each[0])
+			other := bills[1][i]
+			if b.Decision != other.Decision || !slices.Equal(b.Each, other.Each) || (b.IDText() == "") != (other.IDText() == "") || b.Err != nil {
+				t.Fatalf("%v of %+v: brief %+v, each %+v, %v; else %+v, each %+v", b.Verb, b.Charges, b.Decision, b.Each, b.Err, other.Decision, other.Each)
+			}
+			if other.brief || b.brief && len(b.Balances()) != 0 {
+				t.Fatalf("%d balances of a brief bill; a bill that wants receipts is brief: %v", len(b.Balances()), other.brief)
+			}
+			for j := range b.Charges {
+				c := &other.Charges[j]
+				if debited := other.Verb == algo.Take && other.Allowed && c.Cost > 0 && !c.Limit.IsUnlimited(); (c.Receipt.ID > 7) != debited || b.Charges[j].Receipt.ID != 0 {
+					t.Fatalf("%v of %+v: receipts %+v and, where none is wanted, %+v", b.Verb, *c, c.Receipt, b.Charges[j].Receipt)
+				}
 			}
 			if b.brief && b.Allowed {
 				usual++
 			}
 			if !b.Allowed {
 				refused++
+			}
+			if rng.IntN(4) == 0 {
+				b.Err, other.Err = ErrClosed, ErrClosed // as after a store's failure
 			}
 		}
 	}
@@ -69,12 +99,26 @@ func TestBriefBillsAreDecidedAlike(t *testing.T) {
 func TestABadBriefBillIsRefused(t *testing.T) {
 	w := newWorld(t)
 	l := PerMinute(5)
-	for what, bad := range map[string]Charge{
-		"key": {Limit: l, Cost: 1}, "cost": {Key: "k", Limit: l, Cost: -1}, "limit": {Key: "k", Cost: 1}, "trial": {Key: "k", Limit: l, Cost: 1, Trial: 7},
+	of := func(c Charge) *Bill { return &Bill{Charges: []Charge{c}} }
+	for _, c := range []struct {
+		what string
+		bad  *Bill
+	}{
+		{"key", of(Charge{Limit: l, Cost: 1})},
+		{"cost", of(Charge{Key: "k", Limit: l, Cost: -1})},
+		{"cost", of(Charge{Key: "k", Limit: l})},
+		{"cost", of(Charge{Key: "k", Limit: l, Cost: 1, Peek: true})},
+		{"limit", of(Charge{Key: "k", Cost: 1})},
+		{"trial", of(Charge{Key: "k", Limit: l, Cost: 1, Trial: 7})},
+		{"charges", &Bill{}},
+		{"charges", &Bill{Charges: slices.Repeat([]Charge{l.Charge("k")}, algo.MaxCharges+1)}},
+		{"max_wait", &Bill{MaxWait: -1, Charges: []Charge{l.Charge("k")}}},
+		{"for", &Bill{BlockFor: -1, Charges: []Charge{l.Charge("k")}}},
 	} {
-		err := w.Decide(context.Background(), &Bill{NoReceipts: true, Charges: []Charge{l.Charge("k")}}, &Bill{NoReceipts: true, Charges: []Charge{bad}})
-		if err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: %v", what, err)
+		c.bad.NoReceipts = true
+		err := w.Decide(context.Background(), &Bill{NoReceipts: true, Charges: []Charge{l.Charge("k")}}, c.bad)
+		if err == nil || !strings.Contains(err.Error(), c.what) {
+			t.Errorf("%s: %v", c.what, err)
 		}
 	}
 	if left := w.left(l, "k"); left != 5 {
