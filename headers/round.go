@@ -2,6 +2,9 @@ package headers
 
 import (
 	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -47,4 +50,15 @@ func (f *Format) wait(retry time.Duration) time.Duration {
 	us += f.random(spread + 1)
 	s := (us + 999_999) / 1_000_000
 	return time.Duration(min(max(s, 1), longestWait)) * time.Second
+}
+
+// apart is how far apart those come back who were refused together by WriteWait.
+const apart = 2 * time.Second
+
+// WriteWait says in h when to ask again, where no limit of a policy refused but a
+// door itself, for want of room: uniform over [least, least + 2 s] in whole seconds,
+// rounded up, at least one.
+func WriteWait(h http.Header, least time.Duration) {
+	s := min(max(Seconds(least), 1), longestWait) + rand.Int64N(1+int64(apart/time.Second))
+	h.Set(retryName.key, strconv.FormatInt(s, 10))
 }

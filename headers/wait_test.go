@@ -2,6 +2,8 @@ package headers_test
 
 import (
 	"math"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +108,27 @@ func TestOptionsThatAreWrong(t *testing.T) {
 	}
 	if _, err := headers.FamilyNamed("draft-7"); err == nil {
 		t.Error("draft-7 is a family")
+	}
+}
+
+// TestWriteWait: who is refused for want of room waits at least as long as it takes,
+// and comes back apart from the others.
+func TestWriteWait(t *testing.T) {
+	for least, first := range map[time.Duration]int64{
+		0: 1, -1: 1, time.Nanosecond: 1, time.Second: 1, time.Second + 1: 2, 10 * time.Second: 10, math.MaxInt64: math.MaxInt64 / int64(time.Second),
+	} {
+		seen := map[int64]bool{}
+		for range 200 {
+			h := http.Header{}
+			headers.WriteWait(h, least)
+			s, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64)
+			if err != nil || s < first || s > first+2 {
+				t.Fatalf("at least %s: %q", least, h.Get("Retry-After"))
+			}
+			seen[s] = true
+		}
+		if len(seen) != 3 {
+			t.Errorf("at least %s: only %v", least, seen)
+		}
 	}
 }

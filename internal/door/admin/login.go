@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/headers"
 	"github.com/weirhq/weir/internal/door/api"
 )
 
@@ -107,7 +108,7 @@ func (l *login) enter(w http.ResponseWriter, r *http.Request) {
 	}
 	d, err := l.tries.Allow(r.Context(), address, loginLimit)
 	if err != nil || !d.Allowed {
-		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfter/time.Second)+1))
+		headers.WriteWait(w.Header(), d.RetryAfter)
 		showLogin(w, http.StatusTooManyRequests, "Too many tries. Wait a few seconds.")
 		return
 	}

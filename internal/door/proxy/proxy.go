@@ -7,12 +7,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -165,7 +163,7 @@ func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	passedOf(r.Context()).answer.Write(w.Header())
 	if errors.Is(err, errNoPlace) {
-		w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(3))) // those refused together come back apart
+		headers.WriteWait(w.Header(), 0)
 		api.Refuse(w, api.Problem{Status: http.StatusServiceUnavailable, Detail: "all connections to the upstream are in use"})
 		return
 	}
