@@ -47,7 +47,8 @@ func (m *Memory) near(print uint64) {
 }
 
 // fetch has the balances of bills of one balance brought near, all at the same time,
-// and notes which they are.
+// and notes which they are. Their shards come along: the locks of a batch, taken one
+// after another, would each cost a trip to the core that had it last.
 func (m *Memory) fetch(bills []*Bill) {
 	for _, b := range bills {
 		switch {
@@ -59,6 +60,7 @@ func (m *Memory) fetch(bills []*Bill) {
 			continue
 		}
 		m.near(b.print)
+		prefetch(uintptr(unsafe.Pointer(m.shard(b.print))))
 	}
 }
 

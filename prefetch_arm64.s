@@ -3,5 +3,5 @@
 // func prefetch(address uintptr)
 TEXT ·prefetch(SB), NOSPLIT, $0-8
 	MOVD address+0(FP), R0
-	PRFM (R0), PLDL1KEEP
+	PRFM (R0), PSTL1KEEP
 	RET
