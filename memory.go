@@ -317,6 +317,11 @@ func (m *Memory) print(key, space string, l *Limit) uint64 {
 
 // printUnder is print for who has the hash of the key.
 func (m *Memory) printUnder(hash uint64, space string, l *Limit) uint64 {
+	return max(1, m.suffix(space, l)^hash) // 0 marks an empty slot
+}
+
+// suffix is what a print has of all but the key.
+func (m *Memory) suffix(space string, l *Limit) uint64 {
 	id := uint64(l.period)<<8 | uint64(l.kind)<<4 | uint64(l.unit)
 	if l.name != "" {
 		id += bits.RotateLeft64(maphash.String(m.seed, l.name), 21)
@@ -330,7 +335,5 @@ func (m *Memory) printUnder(hash uint64, space string, l *Limit) uint64 {
 	// A multiplication by an odd number and folding spread id over all bits;
 	// it is injective, so limits of one key never share a print.
 	id *= 0x9E3779B97F4A7C15
-	id ^= id >> 32
-	// 0 marks an empty slot.
-	return max(1, id^hash)
+	return id ^ id>>32
 }

@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"hash/maphash"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -50,15 +51,23 @@ func (m *Memory) near(print uint64) {
 // and notes which they are. Their shards come along: the locks of a batch, taken one
 // after another, would each cost a trip to the core that had it last.
 func (m *Memory) fetch(bills []*Bill) {
+	var last *Charge
+	suffix := uint64(0) // bills of one call mostly differ in their keys alone
 	for _, b := range bills {
+		var c *Charge
 		switch {
 		case b.brief:
-			b.print = m.printOf(&b.Charges[0])
+			c = &b.Charges[0]
 		case len(b.balances) == 1:
-			b.print = m.printOf(b.balances[0].Charge)
+			c = b.balances[0].Charge
 		default:
 			continue
 		}
+		if last == nil || c.Space != last.Space || !c.Limit.sameBalance(&last.Limit) {
+			suffix = m.suffix(c.Space, &c.Limit)
+		}
+		last = c
+		b.print = max(1, suffix^maphash.String(m.seed, c.Key))
 		m.near(b.print)
 		prefetch(uintptr(unsafe.Pointer(m.shard(b.print))))
 	}
