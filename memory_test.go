@@ -299,3 +299,36 @@ func TestKeysAreNotKept(t *testing.T) {
 		t.Errorf("%d remain of first, %d of other", left, w.left(l, "other"))
 	}
 }
+
+// TestBillsOfOneCallHaveBalancesOfTheirOwn: a key under other spaces and limits, in
+// one call, is charged where it is charged when it is asked for alone.
+func TestBillsOfOneCallHaveBalancesOfTheirOwn(t *testing.T) {
+	w := newWorld(t)
+	under := func(l Limit, space string) Charge {
+		c := l.Charge("k")
+		c.Space = space
+		return c
+	}
+	different := []Charge{
+		under(PerMinute(10), ""), under(PerMinute(10), "a"), under(PerMinute(10), "b"),
+		under(Per(10, time.Hour), "b"), under(PerMinute(10).Named("n"), "b"), under(PerMinute(10), ""),
+	}
+	for _, receipts := range []bool{true, false} {
+		var bills []*Bill
+		for _, c := range different {
+			bills = append(bills, &Bill{Charges: []Charge{c}, NoReceipts: !receipts})
+		}
+		if err := w.Decide(context.Background(), bills...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range different {
+		want := int64(8 - 1) // two calls, and this
+		if c.Space == "" {
+			want = 10 - 4 - 1 - int64(i/5) // asked for twice a call, and here
+		}
+		if d, err := w.Take(context.Background(), c); err != nil || d.Remaining != want {
+			t.Errorf("charge %d: %d left, want %d; %v", i, d.Remaining, want, err)
+		}
+	}
+}
