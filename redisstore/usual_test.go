@@ -88,7 +88,7 @@ func billsOfOneShape(r *rand.Rand) (bills []*weir.Bill) {
 		weir.Per(9, 4*time.Second).Using(algo.SlidingWindow), weir.Per(9, 4*time.Second).Using(algo.SlidingLog),
 		weir.Per(40, 20*time.Second).Using(algo.SlidingLog), weir.Per(40, 20*time.Second).Using(algo.SlidingLog),
 	}
-	like := weir.Bill{Charges: []weir.Charge{{Limit: limits[r.IntN(len(limits))], Cost: 1 + r.Int64N(2)*r.Int64N(4)}}}
+	like := weir.Bill{Charges: []weir.Charge{{Limit: limits[r.IntN(len(limits))], Cost: 1 + r.Int64N(2)*r.Int64N(8)}}}
 	switch r.IntN(8) {
 	case 0:
 		like.Verb = algo.Peek
