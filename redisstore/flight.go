@@ -71,10 +71,16 @@ type ref struct{ request, part int }
 // those are decided after every run.
 const amongBills = 1 << 30
 
+// mostTogether is how many balances of bills that are alike travel as one: the script
+// unpacks their names, and Lua's stack holds some 8,000.
+const mostTogether = 1000
+
 func newFlight() *flight {
 	return &flight{shapes: make(map[string]int), index: make(map[string]int)}
 }
 
+// reset begins a new flight. Keys of the one before are not looked at: they stand in
+// rooms of requests that may hold others by now.
 func (f *flight) reset(requests []*request) {
 	f.requests = requests
 	clear(f.shapes)
@@ -111,8 +117,9 @@ func (f *flight) encode(notAfter int64) (keys []string, body, which string) {
 	}
 	f.body = appendInt(f.body, 0)
 	for from := 0; from < len(f.bills); {
+		_, p := f.part(f.bills[from])
 		to := from + 1
-		for to < len(f.bills) && f.alike(f.bills[from], f.bills[to]) {
+		for to < len(f.bills) && (to-from)*p.count < mostTogether && f.alike(f.bills[from], f.bills[to]) {
 			to++
 		}
 		ints += f.encodeBills(f.bills[from:to])

@@ -66,7 +66,9 @@ func (l *line) outcome(ctx context.Context, err error) *weir.StoreError {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // known not to be charged if it was never sent
-		return &weir.StoreError{Kind: "canceled", Err: ctx.Err(), Unknown: errors.Is(err, batch.ErrUnknown)}
+		var flight *weir.StoreError // may have ended by a deadline of its own
+		unknown := errors.Is(err, batch.ErrUnknown) || errors.As(err, &flight) && flight.Unknown
+		return &weir.StoreError{Kind: "canceled", Err: ctx.Err(), Unknown: unknown}
 	}
 	return storeError(err)
 }

@@ -55,7 +55,7 @@ func (p *pace) flown(requests []*request) bool {
 	defer p.mu.Unlock()
 	p.flights++
 	for _, r := range requests {
-		p.weight += int64(r.weight + r.seats/8) // a seat is one more round of a short loop
+		p.weight += int64(r.weight + (r.seats-1)/8) // as the queue weighs seats
 	}
 	if p.asking || p.flights < paceLeast || time.Since(p.asked) < paceEvery {
 		return false

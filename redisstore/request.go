@@ -47,6 +47,7 @@ func newRequest() any {
 func (r *request) reset() {
 	clear(r.keys)
 	r.parts, r.keys, r.body, r.outcomes, r.weight = r.parts[:0], r.keys[:0], r.body[:0], r.outcomes[:0], 0
+	clear(r.names)
 	r.names, r.seats = r.names[:0], 1
 	r.asks.forget()
 }

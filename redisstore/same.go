@@ -28,9 +28,10 @@ type question struct {
 	print uint64 // 0 is none
 	cost  int64
 	limit weir.Limit
-	text  []byte // key, space, group
-	key   int    // bytes of text that are the key
-	space int    // and the space
+	quota algo.Quota // what of the limit may be used: a layer may leave a part of it
+	text  []byte     // key, space, group
+	key   int        // bytes of text that are the key
+	space int        // and the space
 }
 
 // forget empties it for another use.
@@ -65,7 +66,7 @@ func (s *Store) print(bal *weir.Balance) uint64 {
 // set writes down what bal asks.
 func (q *question) set(print uint64, bal *weir.Balance) {
 	c := bal.Charge
-	q.print, q.cost, q.limit = print, bal.Cost, c.Limit
+	q.print, q.cost, q.limit, q.quota = print, bal.Cost, c.Limit, bal.Quota
 	q.text = append(append(append(q.text[:0], c.Key...), c.Space...), c.Group...)
 	q.key, q.space = len(c.Key), len(c.Space)
 }
@@ -75,7 +76,7 @@ func (q *question) same(bal *weir.Balance) bool {
 	c := bal.Charge
 	space := q.key + q.space
 	return q.cost == bal.Cost && string(q.text[:q.key]) == c.Key && string(q.text[q.key:space]) == c.Space &&
-		string(q.text[space:]) == c.Group && q.limit == c.Limit
+		string(q.text[space:]) == c.Group && q.limit == c.Limit && q.quota == bal.Quota
 }
 
 // join has b, whose balance is bal, decided together with others who ask the same.

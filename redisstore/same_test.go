@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,6 +51,9 @@ func TestASeatIsABillOfItsOwn(t *testing.T) {
 			q := requestOf(t, b, now)
 			if len(b.Charges) == 1 && r.IntN(2) == 0 {
 				q.seats = 1 + r.IntN(12)
+				if r.IntN(50) == 0 {
+					q.seats = 100 + r.IntN(157)
+				}
 			}
 			many, bills = append(many, q), append(bills, b)
 			for range q.seats {
@@ -81,6 +85,88 @@ func TestASeatIsABillOfItsOwn(t *testing.T) {
 	if between < 20 {
 		t.Errorf("of %d requests some seats were admitted and some not: too few to say anything", between)
 	}
+}
+
+// TestAFullHouse: ten thousand who sit together behind a bill that has their keys, so
+// that they cannot be a run. The script names a balance for each, and Lua has room
+// for some thousands at a time.
+func TestAFullHouse(t *testing.T) {
+	server := testredis.Start(t)
+	w := newWay(t, server.Addr, 0, composeScripts(true, false).take.text)
+	const calls, seats, most = 40, 256, 9000
+	limit, now := weir.Per(most, time.Hour), int64(1_800_000_000_000_000)
+	both := &weir.Bill{Charges: []weir.Charge{limit.Charge("a"), limit.Charge("b")}}
+	one := &weir.Bill{Charges: []weir.Charge{limit.Charge("a")}}
+	requests := []*request{requestOf(t, both, now)}
+	for range calls {
+		q := requestOf(t, one, now)
+		q.seats = seats
+		requests = append(requests, q)
+	}
+	w.send(t, requests, now)
+	admitted := 1 // both
+	for _, q := range requests[1:] {
+		for place := range seats {
+			if balancesOf(t, one, q, place)[0].Debited {
+				admitted++
+			}
+		}
+	}
+	if admitted != most {
+		t.Errorf("%d admitted of %d", admitted, most)
+	}
+}
+
+// TestALogIsChargedOnceForAll: who sit together at a log that the general way decides
+// are one entry and one copy of it.
+func TestALogIsChargedOnceForAll(t *testing.T) {
+	server := testredis.Start(t)
+	w := newWay(t, server.Addr, 0, composeScripts(true, false).take.text)
+	limit, now := weir.Per(5000, time.Hour).Using(algo.SlidingLog), int64(1_800_000_000_000_000)
+	bill := func(cost int64) *weir.Bill {
+		b := &weir.Bill{Charges: []weir.Charge{limit.Charge("log")}}
+		b.Charges[0].Cost = cost
+		return b
+	}
+	for i := range 1000 { // entries
+		w.send(t, []*request{requestOf(t, bill(1), now+int64(i))}, now+int64(i))
+	}
+	now += 10_000
+	w.client.Do(t.Context(), w.client.B().ConfigResetstat().Build())
+	spent := func(seats int) int64 {
+		t.Helper()
+		a, b := requestOf(t, bill(1), now), requestOf(t, bill(2), now) // two costs: the general way
+		a.seats, b.seats = seats, seats
+		began := scriptMicros(t, w)
+		w.send(t, []*request{a, b}, now)
+		now++
+		return scriptMicros(t, w) - began
+	}
+	few, many := int64(1<<62), int64(1<<62)
+	for range 5 {
+		few, many = min(few, spent(1)), min(many, spent(250))
+	}
+	if many > 10*few {
+		t.Errorf("250 seats at a log of 1,000 entries took %d µs, one took %d", many, few)
+	}
+}
+
+// scriptMicros returns how long scripts have run there, in microseconds.
+func scriptMicros(t *testing.T, w *way) int64 {
+	t.Helper()
+	info, err := w.client.Do(t.Context(), w.client.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var us int64
+	for line := range strings.Lines(info) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_eval:"); ok {
+			if _, err := fmt.Sscanf(rest[strings.Index(rest, "usec="):], "usec=%d", &us); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return us
 }
 
 // balancesOf returns what the one at place is told of each of b's balances.
@@ -197,5 +283,35 @@ func (w *way) send(t *testing.T, requests []*request, now int64) {
 	}
 	if _, refused, err := f.decode(reply); refused != "" || err != nil {
 		t.Fatal(refused, err)
+	}
+}
+
+// TestAnotherPartOfALimitIsAnotherQuestion: a layer may leave a part of a limit.
+func TestAnotherPartOfALimitIsAnotherQuestion(t *testing.T) {
+	b := &weir.Bill{Charges: []weir.Charge{weir.PerMinute(10).Charge("k")}}
+	if err := b.Check(); err != nil {
+		t.Fatal(err)
+	}
+	bal := &b.Balances()[0]
+	var q question
+	if q.set(1, bal); !q.same(bal) {
+		t.Fatal("a question is not the same as itself")
+	}
+	if bal.Quota.N = 5; q.same(bal) {
+		t.Error("half of a limit was taken for all of it")
+	}
+}
+
+// TestWhatAFlightDoesNotKnowStaysUnknown, also for a caller whose own time was up by
+// then: a request of which that is so is not used again.
+func TestWhatAFlightDoesNotKnowStaysUnknown(t *testing.T) {
+	ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
+	defer cancel()
+	flight := &weir.StoreError{Kind: "timeout", Err: context.DeadlineExceeded, Unknown: true}
+	if se := (&line{}).outcome(ctx, flight); !se.Unknown {
+		t.Errorf("%+v", se)
+	}
+	if se := (&line{}).outcome(ctx, ctx.Err()); se.Unknown || se.Kind != "canceled" {
+		t.Errorf("never sent, and told as %+v", se)
 	}
 }

@@ -10,7 +10,8 @@ import (
 // of their own; package goredis adapts go-redis. The reply of every script here
 // is one bulk string, which is returned as it is. A Scripter must not run a
 // script again after an outcome that it does not know, such as a timeout, and must
-// keep neither keys nor args when it has returned a reply: their room is used again.
+// keep neither keys nor args once it has returned, but where it does not know the
+// outcome: their room is used again.
 type Scripter interface {
 	EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error)
 	Eval(ctx context.Context, text string, keys, args []string) (string, error)

@@ -15,7 +15,11 @@ type host[T any] struct {
 
 const (
 	hosts    = 64
-	maxSeats = 4096 // of a call
+	maxSeats = 256 // of a call; who comes after them asks for itself, and may have guests
+
+	// seatsAWeight is how many seats weigh as much as a payload's unit of weight, so
+	// that flights are bounded in who asks, too.
+	seatsAWeight = 8
 )
 
 // open has c found by its print. Lock rule: under the queue's mu.

@@ -221,6 +221,52 @@ func TestNobodyJoinsACallThatIsLate(t *testing.T) {
 	})
 }
 
+// A call has so many seats and no more; who comes then hosts the next.
+func TestACallIsFull(t *testing.T) {
+	inHotel(t, func(ctx context.Context, h *hotel) {
+		h.host(ctx, "host", 7, 70)
+		for range maxSeats - 1 {
+			if !h.guest(ctx, "guest", 7, 70) {
+				t.Fatal("a call with room was not joined")
+			}
+		}
+		if h.guest(ctx, "late", 7, 70) {
+			t.Error("joined a call that is full")
+		}
+		h.host(ctx, "next", 7, 70)
+		if !h.guest(ctx, "after", 7, 70) {
+			t.Error("nobody joins the next")
+		}
+		h.back(nil)
+		h.back(nil)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if got, want := fmt.Sprint(h.flights), fmt.Sprintf("[[1] [1] [7 7] [%d 2]]", maxSeats); got != want {
+			t.Errorf("flights %s, want %s", got, want)
+		}
+	})
+}
+
+// Seats weigh, if little: a flight is bounded in who asks it.
+func TestSeatsWeigh(t *testing.T) {
+	inHotel(t, func(ctx context.Context, h *hotel) {
+		for call := range 4 { // of 1 + 255/8 = 32 each, where a flight has 100
+			h.host(ctx, "host", 7, uint64(70+call))
+			for range maxSeats - 1 {
+				h.guest(ctx, "guest", 7, uint64(70+call))
+			}
+		}
+		h.back(nil)
+		h.back(nil)
+		h.back(nil)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if got, want := fmt.Sprint(h.flights), fmt.Sprintf("[[1] [1] [7 7 7] [%[1]d %[1]d %[1]d] [7] [%[1]d]]", maxSeats); got != want {
+			t.Errorf("flights %s, want %s", got, want)
+		}
+	})
+}
+
 // Many callers under the race detector, some of whom give up: each who stayed has a
 // place of its own in what was asked, and no more was asked than came.
 func TestEveryGuestHasItsPlace(t *testing.T) {

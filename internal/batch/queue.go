@@ -273,8 +273,8 @@ func (q *Queue[T]) sendLoop() {
 	var calls []*call[T]
 	var flight []T
 	var seats []int
-	for {
-		calls, flight, seats = q.take(calls[:0], flight[:0], seats[:0])
+	for back := 0; ; back = 1 {
+		calls, flight, seats = q.take(back, calls[:0], flight[:0], seats[:0])
 		if len(calls) == 0 {
 			return
 		}
@@ -282,7 +282,6 @@ func (q *Queue[T]) sendLoop() {
 		err := q.o.Send(flight, seats, q.began.Add(calls[0].deadline))
 		took := time.Since(left)
 		q.mu.Lock()
-		q.out--
 		q.usual += (took - q.usual) / 8
 		for i, c := range calls {
 			if c.answered() { // or given up
@@ -303,10 +302,13 @@ func (q *Queue[T]) sendLoop() {
 	}
 }
 
-// take waits for calls and takes as many as fit one flight; none means closed.
-func (q *Queue[T]) take(calls []*call[T], flight []T, seats []int) ([]*call[T], []T, []int) {
+// take waits for calls and takes as many as fit one flight; none means closed. back
+// is how many flights its sender has brought back: not before all are told, or an idle
+// sender would leave with the first of them.
+func (q *Queue[T]) take(back int, calls []*call[T], flight []T, seats []int) ([]*call[T], []T, []int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.out -= back
 	for !q.fills() {
 		if q.closed {
 			return nil, nil, nil
@@ -321,11 +323,11 @@ func (q *Queue[T]) take(calls []*call[T], flight []T, seats []int) ([]*call[T], 
 	}
 	weight, asked := 0, 0
 	for _, c := range q.waiting {
-		if weight += c.weight; weight > q.o.MaxWeight && len(calls) > 0 {
+		n := c.seats - len(c.gone)
+		if weight += c.weight + (n-1)/seatsAWeight; weight > q.o.MaxWeight && len(calls) > 0 {
 			break
 		}
 		c.sent = true
-		n := c.seats - len(c.gone)
 		asked += n
 		q.forget(c)
 		calls, flight, seats = append(calls, c), append(flight, c.payload), append(seats, n)

@@ -65,6 +65,20 @@ end
 -- Runs.
 local v = {}
 
+-- charge_rest charges a log for those after the first of asking bills. They came at
+-- one time, so they stand in one entry; a log is copied whenever it is charged, and
+-- for many in turn the server would stand still.
+local function charge_rest(i, v, s, q, asking)
+  local cost = q.cost
+  local more = math.min(asking - 1, floor((q.n - v.used) / cost))
+  if more > 0 then
+    q.cost = more * cost
+    charge(i, v, s, q)
+    q.cost = cost
+  end
+  return 1 + more
+end
+
 -- decide decides asking bills that ask the same of key i.
 local function decide(i, take, wait, q, asking)
   local s = state(i)
@@ -74,6 +88,10 @@ local function decide(i, take, wait, q, asking)
   local debited = 0
   if take and q.cost ~= 0 then
     settle(i, v, s, q, v.fits)
+    if v.debited and q.kind == LOG then
+      debited = charge_rest(i, v, s, q, asking)
+      if debited < asking then judge(v, s, q, wait) end
+    end
     while v.debited and debited < asking do
       debited = debited + 1
       if debited < asking then

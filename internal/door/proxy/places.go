@@ -86,7 +86,9 @@ func (p *places) leave() {
 	}
 }
 
-// freeIdle closes connections that nobody uses for as long as requests wait.
+// freeIdle closes connections that nobody uses for as long as dials wait. A dial goes
+// on when its request got another connection meanwhile, so that may be for a place
+// that nobody needs any more; it is over after placeWithin.
 func (p *places) freeIdle() {
 	for {
 		for p.waiting.Load() > 0 {
