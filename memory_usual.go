@@ -42,14 +42,17 @@ func (t *table) at(slots []slot) {
 // near has the balance of print brought near. One that is not in a cache costs more
 // than all else in its decision: the shard must come first, then the slot, and
 // behind the lock nothing is read ahead. Here nothing waits for anything.
-func (m *Memory) near(print uint64) {
-	t := &m.tables[print>>m.shift]
-	prefetch(t.slots.Load() + uintptr(print&t.mask.Load())*slotBytes)
+func (m *Memory) near(print uint64) { prefetch(m.tables[print>>m.shift].address(print)) }
+
+// address is where the search for print begins.
+func (t *table) address(print uint64) uintptr {
+	return t.slots.Load() + uintptr(print&t.mask.Load())*slotBytes
 }
 
 // fetch has the balances of bills of one balance brought near, all at the same time,
-// and notes which they are. Their shards come along: the locks of a batch, taken one
-// after another, would each cost a trip to the core that had it last.
+// and notes which they are. Those of a batch come to be written, and their shards come
+// along: the locks, taken one after another, would each cost a trip to the core that
+// had it last. A bill by itself is often on a hot key, whose lines others are using.
 func (m *Memory) fetch(bills []*Bill) {
 	var last *Charge
 	suffix := uint64(0) // bills of one call mostly differ in their keys alone
@@ -68,8 +71,12 @@ func (m *Memory) fetch(bills []*Bill) {
 		}
 		last = c
 		b.print = max(1, suffix^maphash.String(m.seed, c.Key))
-		m.near(b.print)
-		prefetch(uintptr(unsafe.Pointer(m.shard(b.print))))
+		if len(bills) == 1 {
+			m.near(b.print)
+			return
+		}
+		prefetchOwned(m.tables[b.print>>m.shift].address(b.print))
+		prefetchOwned(uintptr(unsafe.Pointer(m.shard(b.print))))
 	}
 }
 

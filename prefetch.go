@@ -2,11 +2,17 @@
 
 package weir
 
-// prefetch has the processor bring the cache line at address near, for writing, and
-// waits for nothing: a line that another core wrote last costs one trip to it so,
-// and two where it is read first. The address need not be valid any more. Go has no
-// other way to say this: an ordinary load must be complete before a lock is taken,
-// and before the clock is read.
+// prefetch has the processor bring the cache line at address near and waits for
+// nothing. The address need not be valid any more. Go has no other way to say this:
+// an ordinary load must be complete before a lock is taken, and before the clock is
+// read.
 //
 //go:noescape
 func prefetch(address uintptr)
+
+// prefetchOwned is prefetch for writing: a line that another core wrote last costs
+// one trip to it so, and two where it is read first. It takes the line from a core
+// that may be in the middle of using it, so it is for lines of which that is unlikely.
+//
+//go:noescape
+func prefetchOwned(address uintptr)

@@ -3,3 +3,5 @@
 package weir
 
 func prefetch(uintptr) {}
+
+func prefetchOwned(uintptr) {}
