@@ -86,14 +86,14 @@ func (p *Policy) Claim(call *identity.Call, caller *identity.Caller, m *Match, c
 	if p.rejectTwice && len(m.readings) > 1 {
 		return &weir.InputError{Field: "path", Problem: "can be read in more than one way, and such paths are refused here"}
 	}
-	first := len(c.list)
+	before := *c
 	p.claim(&q, m, c)
 	if m.Denied != nil {
-		c.list = c.list[:first]
+		c.cut(before)
 		return nil
 	}
-	if c.charges(first) > algo.MaxCharges {
-		c.list = c.list[:first]
+	if c.charges(len(before.list)) > algo.MaxCharges {
+		c.cut(before)
 		return &weir.InputError{Field: "limits", Problem: "more than 32 limits apply to this request, and a bill holds no more; narrow the match: of some rules"}
 	}
 	return nil

@@ -39,8 +39,11 @@ func (c *Claims) At(i int) (rule int, key string, try bool) {
 }
 
 // Clear empties c and keeps the room.
-func (c *Claims) Clear() {
-	c.list, c.keys, c.limits = c.list[:0], c.keys[:0], c.limits[:0]
+func (c *Claims) Clear() { c.cut(Claims{}) }
+
+// cut takes back what was added since c was as before, which is a copy of it.
+func (c *Claims) cut(before Claims) {
+	c.list, c.keys, c.limits = c.list[:len(before.list)], c.keys[:len(before.keys)], c.limits[:len(before.limits)]
 }
 
 // add adds a claim. It is filled in place: what is copied whole right after it was
