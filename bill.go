@@ -75,6 +75,7 @@ type Bill struct {
 
 	balances []Balance // prepared for the store
 	entry    []int8    // charge → index in balances; -1 for unlimited
+	alone    [1]*Bill  // itself, as the list that a store is handed
 	brief    bool      // readied by short and not by prepare
 	print    uint64    // of the balance, where there is one, written by memory
 }

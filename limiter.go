@@ -112,8 +112,8 @@ func (l *Limiter) once(ctx context.Context, v algo.Verb, charges []Charge) (Deci
 }
 
 func (l *Limiter) decidePooled(ctx context.Context, p *pooled) (Decision, error) {
-	p.bills = append(p.bills[:0], &p.bill)
-	err := l.decide(ctx, p.bills)
+	p.bill.alone[0] = &p.bill
+	err := l.decide(ctx, p.bill.alone[:])
 	d := p.bill.Decision
 	clear(p.bill.Charges) // keep no caller's key
 	p.bill.Err = nil
@@ -129,6 +129,11 @@ func (l *Limiter) decidePooled(ctx context.Context, p *pooled) (Decision, error)
 func (l *Limiter) Decide(ctx context.Context, bills ...*Bill) error {
 	// The list is copied to one that is kept, because what is handed to a Store
 	// escapes: the caller's own would be an allocation at every call.
+	if len(bills) == 1 {
+		b := bills[0]
+		b.alone[0] = b
+		return l.decide(ctx, b.alone[:])
+	}
 	p := l.bills.Get().(*pooled)
 	p.bills = append(p.bills[:0], bills...)
 	err := l.decide(ctx, p.bills)

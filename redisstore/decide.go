@@ -19,29 +19,15 @@ func (s *Store) decide(ctx context.Context, group uint16, bills []*weir.Bill) {
 // have to be asked again, and nothing is written into them.
 func (s *Store) send(ctx context.Context, group uint16, bills []*weir.Bill, retry bool) (again []*weir.Bill) {
 	l := s.line(group)
-	var print uint64
-	var plainly *weir.Balance // asked, if that is all
-	if len(bills) == 1 {
-		if plainly = plain(bills[0]); plainly != nil {
-			print = s.print(plainly)
-			if s.join(ctx, l, bills[0], plainly, print) {
-				return nil
-			}
-		}
-	}
 	r := s.requests.Get().(*request)
-	if plainly != nil {
-		r.asks.set(print, plainly)
-	}
 	var apart []*weir.Bill
 	weight := 0
 	for _, b := range bills {
 		weight += r.add(b.Verb, b, nil, &s.keys, l.expected)
 	}
-	shared, se := l.ask(ctx, r, weight)
-	if se != nil {
+	if se := l.ask(ctx, r, weight); se != nil {
 		s.fail(se, bills...)
-		if !se.Unknown && !shared { // else a flight may still write into it
+		if !se.Unknown { // else a flight may still write into it
 			s.release(r)
 		}
 		return nil
@@ -59,9 +45,7 @@ func (s *Store) send(ctx context.Context, group uint16, bills []*weir.Bill, retr
 			b.Settle("redis")
 		}
 	}
-	if !shared { // else its guests still read it
-		s.release(r)
-	}
+	s.release(r)
 	for _, b := range apart {
 		s.keyByKey(ctx, b)
 	}

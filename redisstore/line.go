@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 const (
 	maxQueued = 64 * maxWeight // waiting on one line
 	minProbe  = 250 * time.Millisecond
+	mostDesks = 8 // of a line: many lines have one each on a cluster
 )
 
 // line is the way to one place where scripts run: a server, or a slot of a
@@ -39,7 +41,7 @@ func newLine(s *Store, group uint16) *line {
 	// Alone on the line, a probe may take longer than a decision.
 	l.breaker.probe, l.breaker.notify, l.breaker.within = l.probe, o.Notify, max(o.Timeout, minProbe)
 	l.queue = batch.New(batch.Options[*request]{
-		Send: l.send, Senders: o.Senders, MaxWeight: maxWeight, MaxQueued: maxQueued, Timeout: o.Timeout,
+		Send: l.send, Desks: min(mostDesks, 2*runtime.GOMAXPROCS(0)), Senders: o.Senders, MaxWeight: maxWeight, MaxQueued: maxQueued, Timeout: o.Timeout,
 	})
 	return l
 }
@@ -50,14 +52,12 @@ func (l *line) close() {
 	l.breaker.end()
 }
 
-// ask sends a request in some flight and waits for it. It says whether others asked
-// the same with it: they may know of r when ask has returned.
-func (l *line) ask(ctx context.Context, r *request, weight int) (shared bool, se *weir.StoreError) {
+// ask sends a request in some flight and waits for it.
+func (l *line) ask(ctx context.Context, r *request, weight int) *weir.StoreError {
 	if se := l.breaker.admit(); se != nil {
-		return false, se
+		return se
 	}
-	shared, err := l.queue.Host(ctx, r, weight, r.lane, r.asks.print)
-	return shared, l.outcome(ctx, err)
+	return l.outcome(ctx, l.queue.Do(ctx, r, weight, r.lane))
 }
 
 // outcome is what came of a call that ended with err under its caller's ctx.

@@ -79,21 +79,52 @@ func (q *question) same(bal *weir.Balance) bool {
 		string(q.text[space:]) == c.Group && q.limit == c.Limit && q.quota == bal.Quota
 }
 
-// join has b, whose balance is bal, decided together with others who ask the same.
-// It reports false, at once, if nobody waits who does.
-func (s *Store) join(ctx context.Context, l *line, b *weir.Bill, bal *weir.Balance, print uint64) bool {
+// takes decides b, whose only balance is bal, together with others who ask the same.
+// Callers wait in here, by the hundred: what it keeps on its stack goes through the
+// caches for each of them, so nothing stands between it and Apply.
+func (s *Store) takes(ctx context.Context, b *weir.Bill, bal *weir.Balance) {
+	group := uint16(0)
+	if s.cluster {
+		group = s.keys.group(bal.Charge)
+	}
+	l, print := s.line(group), s.print(bal)
 	if se := l.breaker.admit(); se != nil {
 		s.fail(se, b)
-		return true
+		return
 	}
 	r, place, joined, err := l.queue.Join(ctx, print, func(r *request) bool { return r.asks.same(bal) })
 	if !joined {
-		return false
+		s.hosts(ctx, l, b, bal, print)
+		return
 	}
 	if se := l.outcome(ctx, err); se != nil {
 		s.fail(se, b)
-		return true
+		return
 	}
+	s.settle(ctx, b, r, place)
+}
+
+// hosts asks for b in a request that others may join.
+func (s *Store) hosts(ctx context.Context, l *line, b *weir.Bill, bal *weir.Balance, print uint64) {
+	r := s.requests.Get().(*request)
+	r.asks.set(print, bal)
+	weight := r.add(b.Verb, b, nil, &s.keys, l.expected)
+	shared, err := l.queue.Host(ctx, r, weight, r.lane, print)
+	if se := l.outcome(ctx, err); se != nil {
+		s.fail(se, b)
+		if !se.Unknown && !shared { // else a flight may still write into it
+			s.release(r)
+		}
+		return
+	}
+	s.settle(ctx, b, r, 0)
+	if !shared { // else its guests still read it
+		s.release(r)
+	}
+}
+
+// settle gives b what came of r for the one at place.
+func (s *Store) settle(ctx context.Context, b *weir.Bill, r *request, place int) {
 	switch word := r.word(0, place); word {
 	case "":
 		r.fill(0, place, b, nil)
@@ -103,5 +134,4 @@ func (s *Store) join(ctx context.Context, l *line, b *weir.Bill, bal *weir.Balan
 	default:
 		b.Err = replyError(word)
 	}
-	return true
 }

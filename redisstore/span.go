@@ -129,7 +129,7 @@ func (s *Store) askPart(ctx context.Context, verb algo.Verb, b *weir.Bill, part 
 	l := s.line(part.group)
 	r := new(request)
 	weight := r.add(verb, b, part.pick, &s.keys, l.expected)
-	if _, se := l.ask(ctx, r, weight); se != nil {
+	if se := l.ask(ctx, r, weight); se != nil {
 		return se
 	}
 	switch status := r.word(0, 0); status {

@@ -242,12 +242,23 @@ func (s *Store) closeLines() error {
 // worth at a time: sent all at once, one large batch would take the queue's time
 // from everybody else. On a cluster each group's bills go their own way.
 func (s *Store) Apply(ctx context.Context, bills []*weir.Bill) {
+	if len(bills) == 1 {
+		if bal := plain(bills[0]); bal != nil {
+			s.takes(ctx, bills[0], bal)
+			return
+		}
+	}
 	if len(bills) == 1 || !s.cluster {
 		s.inOrder(ctx, bills)
 		return
 	}
+	s.byGroup(ctx, bills)
+}
+
+// byGroup decides bills on a cluster: each group's on its way, in their order.
+func (s *Store) byGroup(ctx context.Context, bills []*weir.Bill) {
 	var groups sync.WaitGroup
-	for _, some := range s.byGroup(bills) {
+	for _, some := range s.split(bills) {
 		groups.Go(func() { s.inOrder(ctx, some) })
 	}
 	groups.Wait()
@@ -262,9 +273,9 @@ func (s *Store) inOrder(ctx context.Context, bills []*weir.Bill) {
 	}
 }
 
-// byGroup splits bills by group, in their order. A bill over several groups
+// split splits bills by group, in their order. A bill over several groups
 // stands with those of its first.
-func (s *Store) byGroup(bills []*weir.Bill) (split [][]*weir.Bill) {
+func (s *Store) split(bills []*weir.Bill) (split [][]*weir.Bill) {
 	at := make(map[uint16]int)
 	for _, b := range bills {
 		group, _ := s.groupOf(b)

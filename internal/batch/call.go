@@ -1,18 +1,24 @@
 package batch
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
-// call is what one caller asks, or many together. Its queue's mu guards prev, next and
-// sent, and of its guests all but err, which is written once nobody joins any more.
+// call is what one caller asks, or many together. Its desk's mu guards sent, seats,
+// gone and guests while it waits; once it has left they change no more.
 type call[T any] struct {
-	payload    T
-	print      uint64 // of what it asks, for those who would join; 0 has no guests
-	weight     int
-	lane       uint8
-	deadline   time.Duration // since the queue began
-	prev, next *call[T]      // in pending; nil once answered
-	sent       bool
-	done       chan error // to the host
+	payload  T
+	print    uint64 // of what it asks, for those who would join; 0 has no guests
+	weight   int    // of the payload
+	lane     uint8
+	deadline time.Duration // since the queue began
+	over     atomic.Bool   // it has its answer, or nobody waits for one
+	done     chan error    // to the host
+
+	desk *desk[T]
+	turn uint64 // of its desk, in which it waits
+	sent bool   // in part of a turn
 
 	seats  int           // taken, the host's included
 	gone   []int         // seats given up before it was sent
@@ -20,9 +26,21 @@ type call[T any] struct {
 	err    error         // for the guests
 }
 
-// tell ends c for all who sit in it, once it has left pending. Nobody joins it any
-// more, so it needs no lock.
+// seatsAWeight is how many seats weigh as much as a payload's unit of weight, so
+// that flights are bounded in who asks, too.
+const seatsAWeight = 8
+
+// asked returns how many ask c.
+func (c *call[T]) asked() int { return c.seats - len(c.gone) }
+
+// weighs returns what c weighs with all who sit in it.
+func (c *call[T]) weighs() int { return c.weight + (c.asked()-1)/seatsAWeight }
+
+// tell ends c for all who sit in it, unless it is over. Nobody joins it any more.
 func (c *call[T]) tell(err error) {
+	if c.over.Swap(true) {
+		return
+	}
 	if c.guests != nil {
 		c.err = err
 		close(c.guests)
@@ -41,28 +59,3 @@ func (c *call[T]) place(seat int) int {
 	}
 	return place
 }
-
-// ring is a doubly linked list through the calls themselves, so that entering
-// it allocates nothing. The zero ring is empty after init.
-type ring[T any] struct{ root call[T] }
-
-func (r *ring[T]) init() { r.root.prev, r.root.next = &r.root, &r.root }
-
-func (r *ring[T]) oldest() *call[T] {
-	if r.root.next == &r.root {
-		return nil
-	}
-	return r.root.next
-}
-
-func (r *ring[T]) push(c *call[T]) {
-	c.prev, c.next = r.root.prev, &r.root
-	c.prev.next, r.root.prev = c, c
-}
-
-func (c *call[T]) leave() {
-	c.prev.next, c.next.prev = c.next, c.prev
-	c.prev, c.next = nil, nil
-}
-
-func (c *call[T]) answered() bool { return c.next == nil }

@@ -34,7 +34,7 @@ func openHotel(t *testing.T) *hotel {
 			h.mu.Unlock()
 			return <-h.release
 		},
-		Senders: 1, MaxWeight: 100, MaxQueued: 100, Timeout: 50 * time.Millisecond,
+		Desks: 1, Senders: 1, MaxWeight: 100, MaxQueued: 100, Timeout: 50 * time.Millisecond,
 	})
 	return h
 }
@@ -284,7 +284,7 @@ func TestEveryGuestHasItsPlace(t *testing.T) {
 			}
 			return nil
 		},
-		Senders: 2, MaxWeight: 64, MaxQueued: 1 << 20, Timeout: time.Minute,
+		Desks: 2, Senders: 2, MaxWeight: 64, MaxQueued: 1 << 20, Timeout: time.Minute,
 	})
 	var callers sync.WaitGroup
 	for i := range 32 {
@@ -318,6 +318,7 @@ func TestEveryGuestHasItsPlace(t *testing.T) {
 	}
 	callers.Wait()
 	q.Close()
+	q.empty(t)
 	if n := asked.Load(); n < answered.Load() || n > answered.Load()+gaveUp.Load() {
 		t.Errorf("asked for %d, answered %d, %d gave up", n, answered.Load(), gaveUp.Load())
 	}

@@ -21,7 +21,7 @@ func expiry(t *testing.T, n int) time.Duration {
 		calls := make([]*call[int], n)
 		for i := range calls {
 			c := q.calls.Get().(*call[int])
-			c.weight, c.lane, c.deadline = 1, uint8(i), time.Since(q.began)
+			c.weight, c.lane, c.deadline = 1, uint8(i), 1
 			if err := q.enter(c); err != nil {
 				t.Fatal(err)
 			}
@@ -35,9 +35,10 @@ func expiry(t *testing.T, n int) time.Duration {
 				t.Fatal(err)
 			}
 		}
-		if len(q.waiting) != 0 || q.weight != 0 || q.lanes != [lanes]int{} || q.armed {
-			t.Fatalf("%d calls, weight %d, armed %v are left", len(q.waiting), q.weight, q.armed)
+		if d := &q.desks[0]; len(d.waiting) != 0 || d.weight != 0 || d.asked != 0 || q.armed.Load() {
+			t.Fatalf("%d calls, weight %d, %d seats, armed %v are left", len(d.waiting), d.weight, d.asked, q.armed.Load())
 		}
+		q.empty(t)
 		q.Close()
 	}
 	return least
@@ -106,7 +107,7 @@ func TestAFlightThatHangsHoldsNobodyUp(t *testing.T) {
 				<-time.After(100 * time.Microsecond) // on the bubble's clock
 				return nil
 			},
-			Senders: 2, MaxWeight: 64, MaxQueued: 64, Timeout: 50 * time.Millisecond,
+			Desks: 2, Senders: 2, MaxWeight: 64, MaxQueued: 64, Timeout: 50 * time.Millisecond,
 		})
 		var calls sync.WaitGroup
 		do := func() { calls.Go(func() { _ = q.Do(context.Background(), 0, 1, 0) }) }
