@@ -40,7 +40,7 @@ type Limiter struct {
 // in windows burst an hour: nothing is refused.
 const (
 	perSecond = 10
-	burst     = 1_000_000
+	burst     = 1_000_000_000
 )
 
 // pool is how many connections each go-redis client may have.
