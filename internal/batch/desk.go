@@ -116,9 +116,6 @@ func (d *desk[T]) stand(c *call[T], seat int, cause error) (shared bool, err err
 	case c.over.Load():
 		return shared, nil
 	case c.sent || c.turn != d.turn:
-		if !shared && c.over.Swap(true) { // it is answered just now
-			return shared, nil
-		}
 		return shared, errors.Join(cause, ErrUnknown)
 	case c.asked() == 1: // the last
 		c.over.Store(true)

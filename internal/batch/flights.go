@@ -15,6 +15,12 @@ type flight[T any] struct {
 	deadline time.Duration // of the oldest that is not given up; guarded by the queue's mu
 }
 
+// clear empties f, which keeps nobody's payload alive.
+func (f *flight[T]) clear() {
+	clear(f.payloads)
+	f.groups, f.payloads, f.seats, f.deadline = f.groups[:0], f.payloads[:0], f.seats[:0], forever
+}
+
 // group is the calls of a flight that come from one desk. They are told together, on
 // the desk's processor if it has anything to do: each has left what it works with in
 // the caches there, and what every core wants of another's costs as much as all of its
@@ -38,7 +44,6 @@ func (q *Queue[T]) sendLoop() {
 		err := q.o.Send(f.payloads, f.seats, q.began.Add(f.first))
 		q.land(f, time.Since(left))
 		q.tell(f.groups, err)
-		clear(f.payloads)
 	}
 }
 
@@ -133,9 +138,29 @@ func (q *Queue[T]) hurry() {
 // queue is closed and nothing waits.
 func (q *Queue[T]) take(f *flight[T]) bool {
 	q.mu.Lock()
+	for f.clear(); len(f.groups) == 0; q.load(f) { // none if those who waited gave up
+		if !q.await() {
+			q.mu.Unlock()
+			return false
+		}
+	}
+	q.flights = append(q.flights, f)
+	q.mu.Unlock()
+	q.wake()
+	for _, g := range f.groups {
+		for _, c := range g.calls {
+			q.sums.leave(c.lane, c.weight)
+			f.payloads, f.seats = append(f.payloads, c.payload), append(f.seats, c.asked())
+		}
+	}
+	return true
+}
+
+// await waits until what waits is a flight, or the queue is closed: false. Lock rule:
+// under mu.
+func (q *Queue[T]) await() bool {
 	for !q.fills() {
 		if q.closed.Load() && q.sums.asked.Load() <= 0 {
-			q.mu.Unlock()
 			return false
 		}
 		q.idle.Add(1)
@@ -149,7 +174,11 @@ func (q *Queue[T]) take(f *flight[T]) bool {
 	if q.overdue.Store(false); q.nudging.Load() && q.nudge.Stop() {
 		q.nudging.Store(false) // if it is about to run, it will say so itself
 	}
-	f.groups, f.deadline = f.groups[:0], forever
+	return true
+}
+
+// load takes calls off the desks, none of which is always the last. Lock rule: under mu.
+func (q *Queue[T]) load(f *flight[T]) {
 	room, asked := int(q.maxWeight.Load()), 0
 	for i := range q.desks {
 		d := &q.desks[(q.first+i)%len(q.desks)]
@@ -165,20 +194,9 @@ func (q *Queue[T]) take(f *flight[T]) bool {
 		f.groups = append(f.groups, g)
 	}
 	f.first = f.deadline
-	q.first++ // no desk is always the last
+	q.first++
 	q.out.Add(int32(len(f.groups)))
 	q.last.Store(int64(asked))
-	q.flights = append(q.flights, f)
-	q.mu.Unlock()
-	q.wake()
-	f.payloads, f.seats = f.payloads[:0], f.seats[:0]
-	for _, g := range f.groups {
-		for _, c := range g.calls {
-			q.sums.leave(c.lane, c.weight)
-			f.payloads, f.seats = append(f.payloads, c.payload), append(f.seats, c.asked())
-		}
-	}
-	return true
 }
 
 // land takes note that f is back.

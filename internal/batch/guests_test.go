@@ -221,6 +221,19 @@ func TestNobodyJoinsACallThatIsLate(t *testing.T) {
 	})
 }
 
+// Who sits in a call that is not back in time is told so once.
+func TestGuestsAreGivenUpOnce(t *testing.T) {
+	inHotel(t, func(ctx context.Context, h *hotel) {
+		h.host(ctx, "a", 7, 70)
+		h.guest(ctx, "b", 7, 70)
+		h.back(nil)
+		<-time.After(60 * time.Millisecond) // on the bubble's clock
+		synctest.Wait()
+		h.want("[[1] [1] [7] [2]]", fmt.Sprintf("[a 0 %v b 1 %v first 0 answered]", ErrUnknown, ErrUnknown))
+		h.back(nil)
+	})
+}
+
 // A call has so many seats and no more; who comes then hosts the next.
 func TestACallIsFull(t *testing.T) {
 	inHotel(t, func(ctx context.Context, h *hotel) {
