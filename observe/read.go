@@ -8,6 +8,7 @@ package observe
 import (
 	"context"
 	"time"
+	"unsafe"
 
 	"github.com/weirhq/weir"
 )
@@ -69,6 +70,14 @@ func NoteOf(e *weir.Event) Note {
 		return n
 	}
 	return &library
+}
+
+// SameNote reports whether two bills hold one and the same note, as those of a batch
+// mostly do. Equal notes that are two are none: nothing is compared but where they
+// are, since a note may be of a type that cannot be.
+func SameNote(a, b *weir.Bill) bool {
+	type words [2]uintptr // of an interface: its type and where the value is
+	return *(*words)(unsafe.Pointer(&a.Note)) == *(*words)(unsafe.Pointer(&b.Note))
 }
 
 // Rule returns the name of the rule that decided the bill.

@@ -139,33 +139,35 @@ func (m *Metrics) countRest(note observe.Note, b *weir.Bill) {
 // ObserveAll implements observe.Batch. Bills that go into the same series one
 // after another, as those of a batch mostly do, are added as one number.
 func (m *Metrics) ObserveAll(ctx context.Context, bills []*weir.Bill, elapsed time.Duration) {
-	var last *series
-	var of struct {
-		rule, source, door string
-		outcome            int
-	}
+	var last *weir.Bill // whose series it is
+	var its *series
 	same, takes := 0, 0
 	for _, b := range bills {
 		if b.Verb != algo.Take {
 			continue
 		}
 		takes++
-		note := observe.NoteOf(&weir.Event{Bill: b})
-		rule, outcome, door := observe.Rule(note, b), outcome(&b.Decision), note.DoorName()
-		if last == nil || of.outcome != outcome || of.rule != rule || of.source != b.Source || of.door != door {
+		if last == nil || !alike(last, b) {
 			if last != nil {
-				last.Add(float64(same))
+				its.Add(float64(same))
 			}
-			of.rule, of.source, of.door, of.outcome = rule, b.Source, door, outcome
-			last, same = m.seriesOf(b, rule, door), 0
+			note := observe.NoteOf(&weir.Event{Bill: b})
+			last, its, same = b, m.seriesOf(b, observe.Rule(note, b), note.DoorName()), 0
 		}
 		same++
-		m.countRest(note, b)
+		if b.Err != nil || b.Reason == weir.FailedOpen || len(b.Charges) != 1 || b.Charges[0].Trial != 0 {
+			m.countRest(observe.NoteOf(&weir.Event{Bill: b}), b)
+		}
 	}
 	if last != nil {
-		last.Add(float64(same))
+		its.Add(float64(same))
 		m.observeDuration(ctx, elapsed, uint64(takes))
 	}
+}
+
+// alike reports whether two bills surely go into the same series.
+func alike(a, b *weir.Bill) bool {
+	return a.Reason == b.Reason && a.Binding == b.Binding && len(a.Each) == len(b.Each) && a.Source == b.Source && observe.SameNote(a, b)
 }
 
 // observeDuration counts n decisions that took d.

@@ -1,6 +1,11 @@
 package top
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/observe"
+)
 
 // sketch counts keys without keeping them, and keeps those that are asked for
 // most.
@@ -47,9 +52,10 @@ type name struct {
 	key  []byte
 }
 
-// count counts one request of a key and reports whether it is time to look at the
-// clock.
-func (s *sketch) count(hash uint64, rule, key string) (look bool) {
+// count counts charge i of b, one request of the key with that hash, and reports
+// whether it is time to look at the clock. What the key is told as is looked for
+// only if it takes a place.
+func (s *sketch) count(hash uint64, b *weir.Bill, i int) (look bool) {
 	most := uint32(1<<32 - 1)
 	h := hash
 	for i := range s.rows {
@@ -60,7 +66,7 @@ func (s *sketch) count(hash uint64, rule, key string) (look bool) {
 	}
 	s.seen++
 	if int64(most) >= s.seen/share {
-		s.place(hash, most, rule, key)
+		s.place(hash, most, b, i)
 	}
 	return s.seen%step == 0
 }
@@ -70,11 +76,11 @@ func next(h uint64) uint64 { return bits.RotateLeft64(h, 21) * 0x9E3779B97F4A7C1
 
 // place counts a key that is asked for much where it has a place, and gives it
 // one if it is asked for more than one that has.
-func (s *sketch) place(hash uint64, most uint32, rule, key string) {
+func (s *sketch) place(hash uint64, most uint32, b *weir.Bill, i int) {
 	set := &s.sets[hash>>56]
 	least := &set[0]
-	for i := range set {
-		p := &set[i]
+	for way := range set {
+		p := &set[way]
 		if p.hash == hash {
 			p.count++
 			p.most = most
@@ -88,8 +94,11 @@ func (s *sketch) place(hash uint64, most uint32, rule, key string) {
 		return
 	}
 	least.hash, least.count, least.most = hash, 1, most
-	least.name.rule = rule
-	least.name.key = append(least.name.key[:0], key...)
+	least.name.rule = observe.NoteOf(&weir.Event{Bill: b}).RuleName(i)
+	if least.name.rule == "" {
+		least.name.rule = observe.Adhoc
+	}
+	least.name.key = append(least.name.key[:0], b.Charges[i].Key...)
 }
 
 // estimate returns what the rows say of a key.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/algo"
-	"github.com/weirhq/weir/observe"
 )
 
 // Options configures New. The zero value is right for production.
@@ -130,23 +129,18 @@ func (t *Top) ObserveAll(_ context.Context, bills []*weir.Bill, _ time.Duration)
 
 // count counts a bill and reports whether it is time to look at the clock.
 func (p *part) count(hashes *hasher, b *weir.Bill) (look bool) {
-	note := observe.NoteOf(&weir.Event{Bill: b})
 	for i := range b.Each {
 		c := &b.Charges[i]
 		if c.Trial != 0 {
 			continue
 		}
-		rule := note.RuleName(i)
-		if rule == "" {
-			rule = observe.Adhoc
-		}
 		h := hashes.of(c)
-		look = p.asked.count(h, rule, c.Key) || look
+		look = p.asked.count(h, b, i) || look
 		if !b.Each[i].Allowed {
 			if p.refused == nil {
 				p.refused = new(sketch)
 			}
-			p.refused.count(h, rule, c.Key)
+			p.refused.count(h, b, i)
 		}
 	}
 	return look

@@ -14,13 +14,23 @@ import (
 // decided together, and the replies in order. It comes from a pool and belongs
 // to one goroutine.
 type batch struct {
-	ops      []op
-	text     []byte // replies that are ready
-	bills    []weir.Bill
-	used     int
-	pointers []*weir.Bill
-	out      []byte
+	ops   []op
+	text  []byte // replies that are ready
+	bills []*weir.Bill
+	used  int // of bills
+	out   []byte
 }
+
+// ask is a bill of one charge with its room in one piece, which memory brings near
+// by itself as one ask is written after the other.
+type ask struct {
+	bill   weir.Bill
+	charge [1]weir.Charge
+	each   [1]weir.Decision
+}
+
+// asksAtOnce is how many asks are made together.
+const asksAtOnce = 16
 
 // op is one reply: text[from:to], or the decision on a bill in some form.
 type op struct {
@@ -98,7 +108,12 @@ var noted = new(note)
 // as it is until the batch is decided; nothing keeps it for longer.
 func (b *batch) ask(f form, proto int, key []byte, limit *weir.Limit, cost int64, space string) {
 	if b.used == len(b.bills) {
-		b.bills = append(b.bills, weir.Bill{Charges: make([]weir.Charge, 1), NoReceipts: true, Note: noted})
+		more := new([asksAtOnce]ask)
+		for i := range more {
+			a := &more[i]
+			a.bill = weir.Bill{Charges: a.charge[:], Each: a.each[:0], NoReceipts: true, Note: noted}
+			b.bills = append(b.bills, &a.bill)
+		}
 	}
 	c := &b.bills[b.used].Charges[0]
 	c.Key = unsafe.String(unsafe.SliceData(key), len(key))
@@ -111,11 +126,7 @@ func (b *batch) ask(f form, proto int, key []byte, limit *weir.Limit, cost int64
 func (b *batch) decide(ctx context.Context, l *weir.Limiter) {
 	var err error
 	if b.used > 0 {
-		b.pointers = b.pointers[:0]
-		for i := range b.used {
-			b.pointers = append(b.pointers, &b.bills[i])
-		}
-		err = l.Decide(ctx, b.pointers...)
+		err = l.Decide(ctx, b.bills[:b.used]...)
 	}
 	for i := range b.ops {
 		o := &b.ops[i]
@@ -130,8 +141,9 @@ func (b *batch) decide(ctx context.Context, l *weir.Limiter) {
 			b.out = appendTake(b.out, &b.bills[o.bill].Decision, o.proto)
 		}
 	}
-	for i := range b.used {
-		b.bills[i].Charges[0].Key, b.bills[i].Err = "", nil
+	for _, bill := range b.bills[:b.used] {
+		bill.Charges[0].Key = "" // its text is in the read buffer
+		bill.Err = nil
 	}
 	b.used, b.ops, b.text = 0, b.ops[:0], b.text[:0]
 }
@@ -158,11 +170,20 @@ func appendTake(to []byte, d *weir.Decision, proto int) []byte {
 	return appendInteger(to, headers.Milliseconds(d.Delay))
 }
 
+// appendInteger is most of what a reply costs, and its numbers are short: it writes
+// up to four digits where they belong.
 func appendInteger(to []byte, n int64) []byte {
-	if n >= 0 && n < 10 {
+	switch {
+	case n < 0 || n >= 1e4:
+		return append(strconv.AppendInt(append(to, ':'), n, 10), '\r', '\n')
+	case n < 10:
 		return append(to, ':', byte('0'+n), '\r', '\n')
+	case n < 100:
+		return append(to, ':', byte('0'+n/10), byte('0'+n%10), '\r', '\n')
+	case n < 1000:
+		return append(to, ':', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10), '\r', '\n')
 	}
-	return append(strconv.AppendInt(append(to, ':'), n, 10), '\r', '\n')
+	return append(to, ':', byte('0'+n/1000), byte('0'+n/100%10), byte('0'+n/10%10), byte('0'+n%10), '\r', '\n')
 }
 
 func appendNull(to []byte, proto int) []byte {

@@ -89,13 +89,12 @@ func throttleLimit(args [][]byte) (l weir.Limit, problem string) {
 // appendCell writes the five integers of redis-cell: whether it is limited, the
 // limit, what remains, and the seconds to a retry and to a full bucket.
 func appendCell(to []byte, d *weir.Decision) []byte {
-	to = append(to, "*5\r\n"...)
-	to = appendInteger(to, flag(!d.Allowed))
+	to = appendInteger(append(to, "*5\r\n"...), flag(!d.Allowed))
 	to = appendInteger(to, d.Limit)
 	to = appendInteger(to, d.Remaining)
 	switch {
 	case d.Allowed || d.RetryAfter == weir.Never:
-		to = appendInteger(to, -1)
+		to = append(to, ":-1\r\n"...)
 	default:
 		to = appendInteger(to, max(1, cellSeconds(d.RetryAfter)))
 	}
