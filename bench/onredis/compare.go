@@ -2,8 +2,11 @@ package onredis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -25,18 +28,28 @@ type Row struct {
 	Cores     int // that the client had
 }
 
-// Compare puts the load on each limiter in turn, rounds times, with as many cores
-// for the client as cores says, each in turn too. The better of its rows is a
-// limiter's: a client on every core takes Redis's from it, which costs some
-// limiters more than the core was worth, and gains others a little. Before each
-// measurement the same load runs unmeasured for a quarter as long.
-func Compare(ctx context.Context, addr string, limiters []Limiter, load loadgen.Load, n int, cores ...int) ([]Row, error) {
+// Compare puts the load on each limiter in turn, n times, with as many cores for the
+// client as clients says, each in turn too; where that is not all of them, the server
+// has the others for itself. The better of its rows is a limiter's: a client on every
+// core takes Redis's from it, which costs some limiters more than the core was worth,
+// and gains others a little. Before each measurement the same load runs unmeasured for a
+// quarter as long.
+func Compare(ctx context.Context, addr string, limiters []Limiter, load loadgen.Load, n int, clients ...int) ([]Row, error) {
 	server, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
 	if err != nil {
 		return nil, err
 	}
 	defer server.Close()
+	pid, err := processOf(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := coresWith(pid)
+	if err != nil {
+		return nil, err
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer func() { _ = machine.share(runtime.NumCPU()) }() // everything is measured by then
 	all := make([][]series, len(limiters))
 	opens := make([]func() loadgen.Ask, len(limiters))
 	for i, l := range limiters {
@@ -45,7 +58,7 @@ func Compare(ctx context.Context, addr string, limiters []Limiter, load loadgen.
 			return nil, fmt.Errorf("%s: %w", l.Name, err)
 		}
 		defer func() { _ = end() }() // everything is measured by then
-		for _, c := range cores {
+		for _, c := range clients {
 			all[i] = append(all[i], series{limiter: l.Name, cores: c})
 		}
 		opens[i] = func() loadgen.Ask { return asking(check()) }
@@ -54,6 +67,9 @@ func Compare(ctx context.Context, addr string, limiters []Limiter, load loadgen.
 		for i := range limiters {
 			for j := range all[i] {
 				runtime.GOMAXPROCS(all[i][j].cores)
+				if err := machine.share(all[i][j].cores); err != nil {
+					return nil, err
+				}
 				load.Seed = uint64(round + 1)
 				warm := load
 				warm.Duration /= 4
@@ -73,6 +89,20 @@ func Compare(ctx context.Context, addr string, limiters []Limiter, load loadgen.
 		}
 	}
 	return rows, ctx.Err()
+}
+
+// processOf returns the server's process on this machine.
+func processOf(ctx context.Context, server rueidis.Client) (int, error) {
+	info, err := server.Do(ctx, server.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(info) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "process_id:"); ok {
+			return strconv.Atoi(text)
+		}
+	}
+	return 0, errors.New("the server does not tell its process_id")
 }
 
 // AllCores is every core for the client.

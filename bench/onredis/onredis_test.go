@@ -41,14 +41,20 @@ func TestEveryLimiterAsksRedis(t *testing.T) {
 	}
 }
 
-// Each check is a write in Redis, and no check is answered without it.
-func TestWeirIsStrict(t *testing.T) {
-	server := testredis.Start(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, DisableCache: true})
+func clientOf(t *testing.T, addr string) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	t.Cleanup(client.Close)
+	return client
+}
+
+// Each check is a write in Redis, and no check is answered without it.
+func TestWeirIsStrict(t *testing.T) {
+	server := testredis.Start(t)
+	client := clientOf(t, server.Addr)
 	check, end, err := Limiters[0].Open(server.Addr)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ with neither deny cache nor leases. "Commands" are what Redis ran a check, those
 inside a script included. "Saturated" is who could do no more: redis (its one
 core), client (its own cores), or neither. Each limiter is measured with every
 core of the machine for the client, where Redis has to share, and with all but
-one; what it does better with is shown, and said under "client's cores".
+one, which Redis has for itself; what it does better with is shown, and said under
+"client's cores".
 
 `
 
