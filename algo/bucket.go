@@ -230,9 +230,14 @@ func (q *Quota) bucketRetry(v *View, cost, wait int64) int64 {
 // part of its own stretch that lies ahead. Giving back more would credit time
 // that has already been credited by passing: a bucket refunded by "add it back,
 // capped at full" mints units in about a fifth of random histories.
+//
+// Under another limit what is owed was read anew, so nothing is given back. A leaky
+// bucket keeps its queue whatever its capacity, and doors ask one balance with many
+// (the longest wait they can hold), so there the rate alone has to be the same.
 func (q *Quota) RefundBucket(b Bucket, now, units, dueFull, duePhase, later int64) (Bucket, int64) {
 	v := q.AdvanceBucket(&b, now)
-	if b.idle(v.At) || b.N != q.N || b.Cap != q.Capacity || v.Stepped || units < 1 {
+	changed := b.N != q.N || q.Kind == TokenBucket && b.Cap != q.Capacity
+	if b.idle(v.At) || changed || v.Stepped || units < 1 {
 		return b, 0
 	}
 	owed := span{dueFull - later - v.At, duePhase}

@@ -34,7 +34,8 @@ func refundsOwedOnly(h *history) {
 			h.at(h.now + gap)
 		}
 		open = h.refundDue(open, step)
-		b := &weir.Bill{Charges: []weir.Charge{h.charge(h.key("a", "k"), l, h.peek(h.key("a", "k"), l).Remaining)}}
+		at := h.shorter(l)
+		b := &weir.Bill{Charges: []weir.Charge{h.charge(h.key("a", "k"), at, h.peek(h.key("a", "k"), at).Remaining)}}
 		if crowd {
 			b.Charges[0].Cost = 1 + h.Int64N(l.Most()/4+1)
 		}
@@ -60,14 +61,41 @@ func refundsOwedOnly(h *history) {
 			open = append(open, p)
 		}
 		if left > 0 {
-			b := h.decide(&weir.Bill{Charges: []weir.Charge{withCost(l.Charge(h.key("b", "k")), left)}, MaxWait: b.MaxWait})
+			b := h.decide(&weir.Bill{Charges: []weir.Charge{withCost(at.Charge(h.key("b", "k")), left)}, MaxWait: b.MaxWait})
 			h.expect("allowed where less was charged", true, b.Allowed)
 		}
 		h.dominated(l)
 	}
 	h.at(h.now + 1)
 	h.refundAtOnce(l)
+	h.refundInQueue(l)
 	h.refundAfterStep(l)
+}
+
+// shorter returns l, of a leaky bucket often with a shorter queue: a door that
+// holds nobody for long asks the same balance so, and by the cost of each request.
+func (h *history) shorter(l weir.Limit) weir.Limit {
+	if l.Kind() != algo.LeakyBucket || l.Most() < 2 || h.IntN(2) == 0 {
+		return l
+	}
+	return l.Burst(h.Int64N(l.Most()))
+}
+
+// refundInQueue checks that who leaves a queue gets all of it back, although
+// another stands behind who was asked with another length of the queue.
+func (h *history) refundInQueue(l weir.Limit) {
+	if l.Kind() != algo.LeakyBucket || l.Most() < 3 || h.over() {
+		return
+	}
+	key := h.key("d", "k")
+	first := h.take(l.Charge(key))
+	h.take(l.Burst(l.Most() - 2).Charge(key))
+	if h.over() {
+		return
+	}
+	h.refund(&first.Charges[0])
+	h.expect("refunded to who leaves the queue", int64(1), first.Charges[0].Receipt.Refunded)
+	h.expect("remaining after leaving the queue", l.Most()-1, h.peek(key, l).Remaining)
 }
 
 // refundDue refunds what is due at step.

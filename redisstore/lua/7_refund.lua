@@ -49,7 +49,7 @@ local till = math.max(idle_at(q.period), due)
 
 local function refund_bucket()
   if not s.full or v.at > s.full or v.at == s.full and s.phase == 0 then return end
-  if s.n ~= q.n or s.cap ~= q.cap then return end
+  if s.n ~= q.n or q.kind == TOKEN and s.cap ~= q.cap then return end
   local us, ph = due - pulled - v.at, phase
   if us < 0 or us == 0 and ph == 0 then return end
   local ahead = s.full - v.at
