@@ -21,11 +21,11 @@ import (
 //
 // The upstream may read the body differently, and a caller would pick the
 // balance if it could show us another account than the upstream. So a field that
-// is given twice is missing; in JSON also one in another case, since many
-// decoders do not tell cases apart. A body that does not end within attrRoom has
-// no attributes: what is not seen could name the field again. A missing
-// attribute is what the rule's on_missing says: the caller's address, unless
-// told otherwise.
+// is given twice is missing, also in another case, since many decoders do not tell
+// cases apart, and so is one that the query names too, since many upstreams read
+// the query first. A body that does not end within attrRoom has no attributes:
+// what is not seen could name the field again. A missing attribute is what the
+// rule's on_missing says: the caller's address, unless told otherwise.
 
 const (
 	attrRoom   = 8 << 10
@@ -50,6 +50,20 @@ func ParseBodyAttr(s string) (BodyAttr, error) {
 	return a, nil
 }
 
+// is reports whether some upstream may take name for the field.
+func (a BodyAttr) is(name string) bool { return strings.EqualFold(strings.TrimSpace(name), a.Field) }
+
+// of returns a value of the field, and how many it has.
+func (a BodyAttr) of(values url.Values) (found string, times int) {
+	for name, given := range values {
+		if a.is(name) {
+			found = given[0]
+			times += len(given)
+		}
+	}
+	return found, times
+}
+
 // readAttrs returns the attributes of the body of r, which it leaves to be read
 // from the start.
 func readAttrs(w http.ResponseWriter, r *http.Request, attrs []BodyAttr) map[string]string {
@@ -57,7 +71,8 @@ func readAttrs(w http.ResponseWriter, r *http.Request, attrs []BodyAttr) map[str
 		return nil
 	}
 	fields := fieldsOf(r.Header)
-	if fields == nil {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if fields == nil || err != nil {
 		return nil
 	}
 	start, whole := beginning(w, r)
@@ -66,6 +81,9 @@ func readAttrs(w http.ResponseWriter, r *http.Request, attrs []BodyAttr) map[str
 	}
 	found := map[string]string{}
 	for _, a := range attrs {
+		if _, times := a.of(query); times > 0 {
+			continue
+		}
 		if value := fields(start, a); value != "" {
 			found[a.Name] = value
 		}
@@ -130,10 +148,14 @@ func formField(body []byte, a BodyAttr) string {
 		return ""
 	}
 	values, err := url.ParseQuery(string(body))
-	if err != nil || len(values[a.Field]) != 1 {
+	if err != nil {
 		return ""
 	}
-	return values[a.Field][0]
+	found, times := a.of(values)
+	if times != 1 {
+		return ""
+	}
+	return found
 }
 
 func partField(body []byte, boundary string, a BodyAttr) string {
@@ -149,7 +171,7 @@ func partField(body []byte, boundary string, a BodyAttr) string {
 		if err != nil {
 			return ""
 		}
-		if part.FormName() != a.Field {
+		if !a.is(part.FormName()) {
 			continue
 		}
 		value, err := io.ReadAll(part)
@@ -185,7 +207,7 @@ func jsonField(body []byte, a BodyAttr) string {
 		if err := d.Decode(&value); err != nil {
 			return ""
 		}
-		if text, ok := name.(string); !ok || !strings.EqualFold(text, a.Field) {
+		if text, ok := name.(string); !ok || !a.is(text) {
 			continue
 		}
 		times++

@@ -30,6 +30,8 @@ func TestBodyAttrs(t *testing.T) {
 		{"a form with a semicolon", form, "email=a;email=b", ""},
 		{"no such field", form, "mail=a", ""},
 		{"nothing", form, "", ""},
+		{"a field given twice in another case", form, "email=a&EMAIL=b", ""},
+		{"a field given twice, with a space that some take off", form, "email=a&+email=b", ""},
 		{"a form in parts", multi, fmt.Sprintf(multiBody, "a"), "a"},
 		{"parts twice", multi, strings.TrimSuffix(fmt.Sprintf(multiBody, "a"), "--\r\n") + "\r\n" + strings.TrimPrefix(fmt.Sprintf(multiBody, "b"), "--b\r\n"), ""},
 		{"parts cut off", multi, "--b\r\nContent-Disposition: form-data; name=\"email\"\r\n\r\na", ""},
@@ -66,6 +68,34 @@ func TestBodyAttrs(t *testing.T) {
 			}
 			if rest, err := io.ReadAll(r.Body); err != nil || string(rest) != c.body {
 				t.Errorf("%s: %d bytes are left of %d, %v", c.name, len(rest), len(c.body), err)
+			}
+		}
+	}
+}
+
+// TestBodyAttrsInTheQueryToo: many upstreams read the query first, or the query and
+// the body as one, so a field that both may name is nobody's.
+func TestBodyAttrsInTheQueryToo(t *testing.T) {
+	for query, want := range map[string]string{
+		"":                "a",
+		"x=email":         "a",
+		"e-mail=b":        "a",
+		"email=b":         "",
+		"email=a":         "",
+		"email":           "",
+		"x=1&%65mail=b":   "",
+		"EMAIL=b":         "",
+		"%20email=b":      "",
+		"x=%zz":           "",
+		"x=1;email=b":     "",
+		"x=1&email=b&x=2": "",
+	} {
+		for kind, body := range map[string]string{form: "email=a", multi: fmt.Sprintf(multiBody, "a"), "application/json": `{"email":"a"}`} {
+			r := httptest.NewRequest("POST", "/login?"+query, strings.NewReader(body))
+			r.Header.Set("Content-Type", kind)
+			attrs := readAttrs(httptest.NewRecorder(), r, []BodyAttr{{Name: "account", Field: "email", JSON: kind == "application/json"}})
+			if got := attrs["account"]; got != want {
+				t.Errorf("%s with ?%s: %q, not %q", kind, query, got, want)
 			}
 		}
 	}
