@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -17,7 +18,8 @@ type account struct {
 	since  time.Duration // start of the beat that is counted
 	takes  int           // in it
 	units  int64         // asked for in it
-	demand int64         // units asked for in the last whole beat
+	rate   int           // takes in the last whole beat
+	demand int64         // units asked for in it
 
 	loan  *loan         // lent from to purses, or nil
 	next  *loan         // lent from when loan is used up, or nil
@@ -44,13 +46,13 @@ type loan struct {
 func (s *shard) watch(p print, bal *weir.Balance, most int64, now time.Duration) {
 	if len(s.accounts) >= accounts {
 		var coldest print
-		least := int64(1<<63 - 1)
+		least := math.MaxInt
 		for q, a := range s.accounts {
 			if a.idle() && a.heat(now) < least {
 				coldest, least = q, a.heat(now)
 			}
 		}
-		if least == 1<<63-1 {
+		if least == math.MaxInt {
 			return
 		}
 		delete(s.accounts, coldest)
@@ -66,20 +68,20 @@ func (a *account) idle() bool {
 	return !a.asked && a.loan == nil && a.next == nil && len(a.over) == 0
 }
 
-// heat is how much the key is asked for.
-func (a *account) heat(now time.Duration) int64 {
+// heat is how often the key is asked for.
+func (a *account) heat(now time.Duration) int {
 	if now-a.since > 10*beat {
 		return 0
 	}
-	return max(a.demand, a.units)
+	return max(a.rate, a.takes)
 }
 
 // tally counts takes of so many units in all.
 func (a *account) tally(now time.Duration, takes int, units int64) {
 	if now-a.since >= beat {
-		a.demand = a.units
+		a.rate, a.demand = a.takes, a.units
 		if now-a.since >= 2*beat {
-			a.demand = 0
+			a.rate, a.demand = 0, 0
 		}
 		a.since, a.takes, a.units = now, 0, 0
 	}
@@ -90,7 +92,7 @@ func (a *account) tally(now time.Duration, takes int, units int64) {
 // wants reports whether the lender should be told that the key wants a loan: it is
 // hot, and less than half of a loan is left.
 func (a *account) wants(now time.Duration, hot int) bool {
-	if a.asked || now < a.dry || a.takes < hot && a.demand < int64(hot) || a.next != nil {
+	if a.asked || now < a.dry || max(a.takes, a.rate) < hot || a.next != nil {
 		return false
 	}
 	if o := a.loan; o != nil && o.left > o.receipt.Cost/2 && now < o.until-a.life()/2 {

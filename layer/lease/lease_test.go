@@ -265,6 +265,32 @@ func TestWhatIsNotLent(t *testing.T) {
 	}
 }
 
+// A key is hot by how often it is asked for, not by how much: one dear take a beat
+// costs the store one answer a beat, which is no reason to lend.
+func TestAFewDearTakesAreNotHot(t *testing.T) {
+	server := testredis.Start(t)
+	limit := weir.Per(1_000_000, 30*24*time.Hour)
+	for _, c := range []struct {
+		takes int
+		hot   bool
+	}{{1, false}, {7, false}, {8, true}} { // in a tenth of a second
+		var us atomic.Int64
+		now := func() time.Duration { return time.Duration(us.Load()) }
+		i := start(t, server, redisstore.Options{}, lease.Options{Overshoot: 100_000, Hot: 8, Now: now, Stepped: true})
+		for range 20 {
+			for range c.takes {
+				i.take(t, "dear", limit, 40)
+				i.leases.Step()
+			}
+			us.Add(int64(100 * time.Millisecond))
+		}
+		if s := i.leases.Stats(); s.Borrowed > 0 != c.hot {
+			t.Errorf("%d takes of 40 in a tenth of a second, where 8 are hot: %+v", c.takes, s)
+		}
+		i.stop(t)
+	}
+}
+
 // A block and a reset hold at once in the instance that is told, whatever it had
 // on loan, and by whichever limit the balance was named.
 func TestCommandsEndLoans(t *testing.T) {
