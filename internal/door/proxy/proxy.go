@@ -37,8 +37,9 @@ type Options struct {
 	// AnswerWithin bounds the wait for the head of the upstream's answer; the
 	// body may take any time. 0 is a minute.
 	AnswerWithin time.Duration
-	// MaxWaiting bounds how many requests a leaky bucket holds back here at a
-	// time; those over it are answered at once. 0 is 1,000.
+	// MaxWaiting bounds how many requests are being decided here, or held back by a
+	// leaky bucket, at a time; those over it are decided at once and never held.
+	// 0 is 1,000.
 	MaxWaiting int
 	// MaxWait bounds how long a leaky bucket holds a request; one that would wait
 	// longer is denied, and nothing charged. 0 is 30 seconds.
@@ -118,22 +119,25 @@ func (p *proxy) admit(w http.ResponseWriter, r *http.Request) *passed {
 	v := gate.Get()
 	defer gate.Put(v)
 	held := p.queue.enter()
+	leave := func() {
+		p.queue.leave(held)
+		held = false
+	}
+	defer leave() // a panic too ends one request alone
 	v.Door, v.NoWait, v.MaxDelay = "proxy", !held, p.MaxWait
 	if err := p.Gate.Decide(r.Context(), &call, v); err != nil {
-		p.queue.leave(held)
+		leave() // before the answer, which a client may be slow to take
 		refuse(w, err)
 		return nil
 	}
 	answer := p.Format().Answer(&v.Bill, api.Shows(v))
 	if !v.Bill.Allowed {
-		p.queue.leave(held)
+		leave()
 		// A client that has gone away needs no answer.
 		_ = answer.Refuse(w, r)
 		return nil
 	}
-	err := p.Limiter.Hold(r.Context(), &v.Bill)
-	p.queue.leave(held)
-	if err != nil {
+	if err := p.Limiter.Hold(r.Context(), &v.Bill); err != nil {
 		return nil // the client has gone; nobody is there to be told
 	}
 	return &passed{v.Caller, answer}

@@ -47,6 +47,12 @@ func newBench(t *testing.T, s settings, upstream http.HandlerFunc) *bench {
 // perIP is a policy of one limit, counted by address.
 func perIP(t *testing.T, limit string) *policy.Policy {
 	t.Helper()
+	return compiled(t, limit, false)
+}
+
+// compiled may refuse paths that can be read in two ways.
+func compiled(t *testing.T, limit string, reject bool) *policy.Policy {
+	t.Helper()
 	parsed, err := weir.ParseLimit(limit)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +61,8 @@ func perIP(t *testing.T, limit string) *policy.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := policy.Compile(policy.Options{Rules: []policy.Rule{{Name: "default", Key: []identity.Part{ip}, Limit: parsed}}})
+	rule := policy.Rule{Name: "default", Key: []identity.Part{ip}, Limit: parsed}
+	p, err := policy.Compile(policy.Options{Rules: []policy.Rule{rule}, RejectAmbiguous: reject})
 	if err != nil {
 		t.Fatal(err)
 	}

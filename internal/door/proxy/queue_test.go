@@ -82,6 +82,49 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
+// TestEveryEndLeavesTheQueue: one place serves request after request, whatever
+// comes of each.
+func TestEveryEndLeavesTheQueue(t *testing.T) {
+	p := newQueued(t, 1)
+	format := p.Format
+	for name, end := range map[string]func(){
+		"panicked": func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("nothing panicked: the test is void")
+				}
+			}()
+			p.Format = func() *headers.Format { panic("planted") }
+			p.ask(t.Context())
+		},
+		"bad input": func() {
+			r := httptest.NewRequest("GET", "/a%2F../b", nil)
+			w := httptest.NewRecorder()
+			if p.admit(w, r) != nil || w.Code != 400 {
+				t.Errorf("an ambiguous path: %d", w.Code)
+			}
+		},
+		"a client that is gone": func() {
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			p.ask(gone)
+		},
+		"refused": func() {
+			for status := 200; status != 429; {
+				status, _ = p.ask(t.Context())
+			}
+		},
+	} {
+		p.Gate = gate.New(p.Limiter, nil, compiled(t, "1/s algorithm=leaky_bucket", true))
+		p.Format = format
+		end()
+		if n := p.queue.places.Load(); n != 0 {
+			t.Errorf("%s: %d places are still taken", name, n)
+			p.queue.places.Store(0)
+		}
+	}
+}
+
 // TestGivenUp: who goes away while waiting gets the place in the queue back.
 func TestGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
