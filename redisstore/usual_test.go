@@ -67,9 +67,11 @@ func TestTheUsualWayIsTheGeneralWay(t *testing.T) {
 
 // usualBills are those of a flight: most of them usual.
 func usualBills(r *rand.Rand) []*weir.Bill {
-	switch r.IntN(4) {
+	switch r.IntN(5) {
 	case 0:
 		return billsOfManyShapes(r)
+	case 4:
+		return billsOfSeveralLimits(r)
 	case 1: // which are sent with the numbers of their keys, if some are used again
 		return slices.Concat(billsOfOneShape(r), billsOfOneShape(r), billsOfOneShape(r))
 	}
@@ -142,6 +144,34 @@ func billsOfManyShapes(r *rand.Rand) (bills []*weir.Bill) {
 			}
 			if odd && i > 0 && r.IntN(8) == 0 {
 				c.Trial = -1
+			}
+			b.Charges = append(b.Charges, c)
+		}
+		bills = append(bills, b)
+	}
+	return bills
+}
+
+// billsOfSeveralLimits are alike: each asks the same limits, of a caller's own. One of
+// the limits is the tightest, wherever it stands, so that many bills are refused when
+// other balances of theirs have been looked at.
+func billsOfSeveralLimits(r *rand.Rand) (bills []*weir.Bill) {
+	limits := []weir.Limit{
+		weir.Per(30, 3*time.Second).Named("wide"), weir.Per(40, time.Minute).Using(algo.LeakyBucket).Burst(30).Named("queue"),
+		weir.Per(2, 10*time.Second).Named("tight"), weir.Per(100, time.Hour).Named("long"),
+	}
+	if r.IntN(2) == 0 {
+		limits = []weir.Limit{limits[2], limits[0], limits[1]}
+	}
+	callers := 2 + r.IntN(20)
+	peeked := r.IntN(3 * len(limits)) // which charge only looks, if any
+	for range 1 + r.IntN(12) {
+		b := &weir.Bill{}
+		key := fmt.Sprint("caller", r.IntN(callers))
+		for i, limit := range limits {
+			c := limit.Charge(key)
+			if i == peeked {
+				c.Cost, c.Peek = 0, true
 			}
 			b.Charges = append(b.Charges, c)
 		}
@@ -227,6 +257,66 @@ func TestAKeyOfAnotherTypeIsNoNewBalance(t *testing.T) {
 		kind, err := w.client.Do(t.Context(), w.client.B().Type().Key(stored).Build()).ToString()
 		if err != nil || kind != "list" {
 			t.Errorf("a list was overwritten: it is a %s now (%v)", kind, err)
+		}
+	}
+}
+
+// TestAStateOfTheUsualLengthMayBeBad: a bucket's state is told by its letter too.
+func TestAStateOfTheUsualLengthMayBeBad(t *testing.T) {
+	server := testredis.Start(t)
+	w := newWay(t, server.Addr, 0, composeScripts(true, false).take.text)
+	limit := weir.PerMinute(10)
+	charges := []weir.Charge{limit.Charge("bad"), limit.Charge("good"), limit.Named("other").Charge("bad")}
+	stored := (&keyer{prefix: "weir"}).balance(&charges[0])
+	const now = 1_800_000_000_000_000
+	w.fly(t, []*weir.Bill{{Charges: charges[:1]}}, now)
+	if err := w.client.Do(t.Context(), w.client.B().Setrange().Key(stored).Offset(0).Value("?").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	before := w.states(t)[stored]
+	for _, bills := range [][]*weir.Bill{
+		{{Charges: charges[:1]}},
+		{{Charges: charges[1:2]}, {Charges: charges[:1]}},
+		{{Charges: charges}},
+	} {
+		w.fly(t, bills, now)
+		if after := w.states(t)[stored]; after != before {
+			t.Errorf("%q was overwritten: %q", before, after)
+		}
+	}
+}
+
+// TestAUsualFlightTellsOfARefusedWrite, whatever it consists of. It is the plain text
+// that runs then.
+func TestAUsualFlightTellsOfARefusedWrite(t *testing.T) {
+	server := testredis.Start(t)
+	server.Must(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	w := newWay(t, server.Addr, 0, composeScripts(true, true).take.text)
+	const now = 1_800_000_000_000_000
+	for _, kind := range []algo.Kind{algo.TokenBucket, algo.SlidingWindow, algo.SlidingLog} {
+		limit := weir.PerMinute(10).Using(kind)
+		one, two := weir.Charge{Key: "1", Limit: limit, Cost: 1}, weir.Charge{Key: "2", Limit: limit, Cost: 1}
+		for what, bills := range map[string][]*weir.Bill{
+			"one":            {{Charges: []weir.Charge{one}}},
+			"the same twice": {{Charges: []weir.Charge{one}}, {Charges: []weir.Charge{one}}},
+			"two":            {{Charges: []weir.Charge{one}}, {Charges: []weir.Charge{two}}},
+			"one of two":     {{Charges: []weir.Charge{one, two}}},
+		} {
+			f := newFlight()
+			var requests []*request
+			for _, b := range bills {
+				requests = append(requests, requestOf(t, b, now))
+			}
+			f.reset(requests)
+			names, body, which := f.encode(0)
+			reply, err := rueidisScripter{func() (rueidis.Client, error) { return w.client, nil }}.
+				Eval(t.Context(), w.text, names, []string{body, which, formatInt(now)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, refused, err := f.decode(reply); err != nil || !strings.HasPrefix(refused, "NOREPLICAS") {
+				t.Errorf("%s, %s: refused with %q (%v), want NOREPLICAS", kind, what, refused, err)
+			}
 		}
 	}
 }

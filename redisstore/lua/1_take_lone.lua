@@ -8,7 +8,7 @@
 -- any flight (1_take_usual.lua), one after the other and not in an array.
 
 local keys = KEYS
-local unpack_, pack, byte, format, floor = struct.unpack, struct.pack, string.byte, string.format, math.floor
+local unpack_, pack, byte, sub, format, floor = struct.unpack, struct.pack, string.byte, string.sub, string.format, math.floor
 local lone = tonumber(ARGV[2])
 
 local function usual_check(asking)
@@ -17,7 +17,7 @@ local function usual_check(asking)
   if n == 0 or cost < 0 then return false end
   local key, take = keys[1], verb == 1 and cost > 0
   local flags, debited = 0, 0
-  local text, place, ttl
+  local text, told, place, ttl
   local full, phase              -- buckets
   local start, stop, prev, cur   -- windows
   local used, newest, free       -- logs
@@ -28,6 +28,8 @@ local function usual_check(asking)
     --< usual_bucket_debit
     if debited > 0 then
       --< usual_bucket_seal
+    else
+      told = pack('>BI7I4', flags, full, phase)
     end
   elseif kind == 3 then
     local first_live, holds
@@ -48,7 +50,8 @@ local function usual_check(asking)
     --< usual_window
   end
 
-  local failed = false
+  if asking > 1 then told = pack('>I4', debited) .. told end
+  if start then told = pack('>i8I8', start, stop) .. told end
   if debited > 0 then
     local wrote
     if ttl then
@@ -56,29 +59,9 @@ local function usual_check(asking)
     else
       wrote = redis.pcall('SETRANGE', key, place or '0', text)
     end
-    failed = type(wrote) == 'table' and wrote.err or false
+    if type(wrote) == 'table' and wrote.err then told = told .. wrote.err end
   end
-
-  -- The answer is MessagePack as it would be made of an array, written by hand:
-  -- 0x90 and how many follow, 0xcf an integer of 8 bytes, 0xce of 4, 0xc2 false.
-  if asking == 1 and not failed then
-    if full then return pack('>BBI8BBBI8BI4', 0x95, 0xcf, now, 0xc2, flags, 0xcf, full, 0xce, phase) end
-    if start then
-      return pack('>BBI8BBBi8BI8BI4BI4', 0x97, 0xcf, now, 0xc2, flags, 0xd3, start, 0xcf, stop, 0xce, prev, 0xce, cur)
-    end
-    return pack('>BBI8BBBI4BI8BI8', 0x96, 0xcf, now, 0xc2, flags, 0xce, used, 0xcf, newest, 0xcf, free)
-  end
-  local reply = {now, failed}
-  if asking > 1 then reply[3] = debited end
-  local r = #reply
-  if full then
-    reply[r + 1], reply[r + 2], reply[r + 3] = flags, full, phase
-  elseif start then
-    reply[r + 1], reply[r + 2], reply[r + 3], reply[r + 4], reply[r + 5] = flags, start, stop, prev, cur
-  else
-    reply[r + 1], reply[r + 2], reply[r + 3], reply[r + 4] = flags, used, newest, free
-  end
-  return cmsgpack.pack(reply)
+  return pack('>c1I7', 'u', now) .. told
 end
 
 if lone then

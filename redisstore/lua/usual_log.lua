@@ -1,6 +1,6 @@
 -- usual_log: key, n, period, cost, take, asking → flags, debited, used, newest,
--- free, and if debited text with ttl, or text and place, where in the value it
--- goes. Of a log its last entry and its tail are read, which say all that a check
+-- free, told, and if debited text with ttl, or text and place, where in the value
+-- it goes. Of a log its last entry and its tail are read, which say all that a check
 -- wants to know of one in which nothing has left since it was written.
 local tail = redis.pcall('GETRANGE', key, '-44', '-1')
 local total, entries, dead, base, from, stamp = 0, 0, 0, 0, 0, 0
@@ -49,3 +49,4 @@ if debited > 0 then
     text = pack('>I7I7I4I4I7I7I7c1', now, total, entries + 1, dead, base, from, stamp, 'l')
   end
 end
+told = pack('>BI4I7I7', flags, used, newest, free)

@@ -1,6 +1,6 @@
 -- usual_window: value, the period from start to stop, n, cost, take, asking →
--- flags, debited, prev, cur, and text and ttl if debited. The products are below
--- 2^53, or it is not usual.
+-- flags, debited, prev, cur, told, and text and ttl if debited. The products are
+-- below 2^53, or it is not usual.
 local stamp = 0
 if value then
   if #value ~= 23 or byte(value) ~= 119 then return false end
@@ -30,10 +30,13 @@ if room >= 0 and taken <= room * period then
       keep = keep + floor(keep / 4) + 10000000
       ttl = floor((keep + 999) / 1000)
       text = pack('>c1I7I4I4I7', 'w', start, prev, cur, now + keep)
+      told = sub(text, 1, 16)
     else
       text = pack('>c1I7I4I4', 'w', start, prev, cur)
+      told = text
     end
   else
     flags = 1
   end
 end
+if debited == 0 then told = pack('>BI4I4', flags, prev, cur) end
