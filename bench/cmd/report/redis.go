@@ -34,7 +34,7 @@ func (o *page) redis(ctx context.Context, p plan) error {
 	for _, keys := range []int{10_000, 1} {
 		where, limiters := "10,000 keys", onredis.Limiters
 		if keys == 1 {
-			where, limiters = "one hot key", append(onredis.Limiters[:len(onredis.Limiters):len(onredis.Limiters)], onredis.Borrowing)
+			where, limiters = "one hot key", append(onredis.Limiters[:len(onredis.Limiters):len(onredis.Limiters)], onredis.Borrowing, onredis.Bare)
 		}
 		rows, err := onredis.Compare(ctx, server.Addr, limiters, onredis.Load(keys, p.duration), p.trips, onredis.WithAndWithoutOne()...)
 		if err != nil {
@@ -52,7 +52,9 @@ func (o *page) redis(ctx context.Context, p plan) error {
 	for _, l := range onredis.Limiters {
 		fmt.Fprintf(&o.text, "- %s: %s\n", l.Name, l.Note)
 	}
-	fmt.Fprintf(&o.text, "- %s: %s\n", onredis.Borrowing.Name, onredis.Borrowing.Note)
+	for _, l := range []onredis.Limiter{onredis.Borrowing, onredis.Bare} {
+		fmt.Fprintf(&o.text, "- %s: %s\n", l.Name, l.Note)
+	}
 	if err := o.billsOnRedis(ctx, server.Addr, p); err != nil {
 		return err
 	}
