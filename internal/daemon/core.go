@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -82,6 +83,27 @@ func (o observers) ObserveAll(ctx context.Context, bills []*weir.Bill, elapsed t
 		}
 	}
 }
+
+// troubled are observers that have nothing to do with a bill which its store
+// admitted, and are not told of those: a batch of nothing else is looked through once,
+// and the code of each is not fetched for nothing.
+type troubled []weir.Observer
+
+// Observe implements weir.Observer.
+func (t troubled) Observe(ctx context.Context, e weir.Event) {
+	if trouble(e.Bill) {
+		observers(t).Observe(ctx, e)
+	}
+}
+
+// ObserveAll implements observe.Batch.
+func (t troubled) ObserveAll(ctx context.Context, bills []*weir.Bill, elapsed time.Duration) {
+	if slices.ContainsFunc(bills, trouble) {
+		observers(t).ObserveAll(ctx, bills, elapsed)
+	}
+}
+
+func trouble(b *weir.Bill) bool { return !b.Allowed || b.Err != nil }
 
 // openCore opens the store and puts r in force.
 func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logger) (*Core, error) {

@@ -142,7 +142,7 @@ var instanceName = sync.OnceValue(func() string {
 
 // list returns the observers.
 func (w *watchers) list() []weir.Observer {
-	all := []weir.Observer{w.metrics, w.top, w.refusals, w.logs, w.spoilt}
+	all := []weir.Observer{w.metrics, w.top, troubled{w.refusals, w.logs, w.spoilt}}
 	if w.stream != nil {
 		all = append(all, w.stream)
 	}

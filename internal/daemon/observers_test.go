@@ -61,3 +61,30 @@ func TestEveryObserverHearsOfABatch(t *testing.T) {
 		t.Errorf("how long a batch took is told as %s and %s by its bills and %s at once", one.elapsed, last.elapsed, all.elapsed)
 	}
 }
+
+// TestTroubledHearOfTroubleAlone, and then of the whole batch that it came in.
+func TestTroubledHearOfTroubleAlone(t *testing.T) {
+	admitted := &weir.Bill{Decision: weir.Decision{Allowed: true}}
+	refused := &weir.Bill{}
+	unsure := &weir.Bill{Decision: weir.Decision{Allowed: true, Reason: weir.FailedOpen}, Err: &weir.StoreError{Kind: "timeout"}}
+	one, all := new(single), new(batch)
+	list := troubled{one, all}
+	for i, bills := range [][]*weir.Bill{{admitted, admitted}, {admitted, refused}, {unsure, admitted, admitted}} {
+		*one, *all = single{}, batch{}
+		list.ObserveAll(context.Background(), bills, 0)
+		want := 0
+		if i > 0 {
+			want = len(bills)
+		}
+		if one.bills != want || all.bills != want {
+			t.Errorf("of batch %d: told %d and %d bills, want %d", i, one.bills, all.bills, want)
+		}
+	}
+	for bill, want := range map[*weir.Bill]int{admitted: 0, refused: 1, unsure: 1} {
+		*one = single{}
+		list.Observe(context.Background(), weir.Event{Bill: bill})
+		if one.bills != want {
+			t.Errorf("of one bill, allowed %t with error %v: told %d, want %d", bill.Allowed, bill.Err, one.bills, want)
+		}
+	}
+}

@@ -30,9 +30,15 @@ func TestABatchCountsAsItsBills(t *testing.T) {
 	peek.Verb = algo.Peek
 	failed := of(open, &resp)
 	failed.Err = &weir.StoreError{Kind: "timeout", Err: errors.New("late")}
+	both := &note{rules: []string{"a", "b"}} // one note, and now one charge binds, now the other
+	first, second := of(ok, both), of(ok, both)
+	first.Charges, second.Charges = make([]weir.Charge, 2), make([]weir.Charge, 2)
+	first.Each, second.Each = []weir.Decision{ok, ok}, []weir.Decision{ok, ok}
+	second.Binding = 1
 	bills := []*weir.Bill{
 		peek, of(ok, &resp), of(ok, &resp), peek, of(ok, &resp), of(limited, &resp), of(limited, &resp), of(limited, &http),
 		of(local, &http), failed, of(ok, nil), try, try, of(ok, note{rules: []string{"b"}}), of(ok, &resp), peek,
+		first, second, second, first,
 	}
 	batch, single := New(Options{}), New(Options{})
 	batch.ObserveAll(context.Background(), bills, 3*time.Millisecond)

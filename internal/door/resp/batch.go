@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"sync"
 	"unsafe"
@@ -170,20 +171,24 @@ func appendTake(to []byte, d *weir.Decision, proto int) []byte {
 	return appendInteger(to, headers.Milliseconds(d.Delay))
 }
 
-// appendInteger is most of what a reply costs, and its numbers are short: it writes
-// up to four digits where they belong.
+// appendInteger writes short numbers, which nearly all are, by itself: numbers are most
+// of what a reply costs.
 func appendInteger(to []byte, n int64) []byte {
-	switch {
-	case n < 0 || n >= 1e4:
-		return append(strconv.AppendInt(append(to, ':'), n, 10), '\r', '\n')
-	case n < 10:
+	if n >= 0 && n < 10 {
 		return append(to, ':', byte('0'+n), '\r', '\n')
-	case n < 100:
-		return append(to, ':', byte('0'+n/10), byte('0'+n%10), '\r', '\n')
-	case n < 1000:
-		return append(to, ':', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10), '\r', '\n')
 	}
-	return append(to, ':', byte('0'+n/1000), byte('0'+n/100%10), byte('0'+n/10%10), byte('0'+n%10), '\r', '\n')
+	if n < 0 || n > math.MaxUint32 {
+		return append(strconv.AppendInt(append(to, ':'), n, 10), '\r', '\n')
+	}
+	room := [...]byte{12: '\r', 13: '\n'}
+	at := 12
+	for rest := uint32(n); rest > 0; rest /= 10 {
+		at--
+		room[at] = byte('0' + rest%10)
+	}
+	at--
+	room[at] = ':'
+	return append(to, room[at:]...)
 }
 
 func appendNull(to []byte, proto int) []byte {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -243,4 +244,15 @@ func parseAll(data []byte, step int) (out string, err error) {
 		}
 	}
 	return out, nil
+}
+
+// TestIntegers of every length, and at the ends of what is written without strconv.
+func TestIntegers(t *testing.T) {
+	for n := int64(1); n > 0 && n <= math.MaxInt64/10; n *= 10 {
+		for _, n := range [...]int64{n - 1, n, n + 1, -n, 9 * n, math.MaxUint32 - 1 + n, math.MinInt64 + n} {
+			if got, want := string(appendInteger([]byte("+OK\r\n"), n)), fmt.Sprintf("+OK\r\n:%d\r\n", n); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+	}
 }
