@@ -13,7 +13,7 @@ import (
 
 // Layer is a weir.Store in front of a region's own. It notes what is debited
 // from limits that regions share, and cuts limits that are held in shares. It
-// stands behind the leases and the deny cache, next to the store.
+// stands next to the store, behind the deny cache; leases do not go with it.
 type Layer struct {
 	weir.Store
 	consumed func(*weir.Charge, *algo.Quota, *algo.View, int64) redisstore.Consumption
@@ -43,18 +43,18 @@ func (l *Layer) Apply(ctx context.Context, bills []*weir.Bill) {
 		l.Store.Apply(ctx, bills)
 		return
 	}
-	var cut []lent
+	var whole []uncut
 	for _, b := range bills {
 		switch b.Verb {
 		case algo.Take, algo.Peek:
 			l.cut(scopes, b)
 		case algo.Refund, algo.Repay:
-			cut = l.lend(scopes, b, cut)
+			whole = l.cutCharges(scopes, b, whole)
 		}
 	}
 	l.Store.Apply(ctx, bills)
-	for _, one := range cut {
-		one.charge.Limit = one.whole
+	for _, one := range whole {
+		one.charge.Limit = one.limit
 	}
 	for _, b := range bills {
 		switch {
@@ -104,22 +104,24 @@ func cutTo(bal *weir.Balance, s share) {
 	}
 }
 
-// lent is a charge whose limit is cut while the store is asked.
-type lent struct {
+// uncut is a charge whose limit is cut while the store is asked, and that limit.
+type uncut struct {
 	charge *weir.Charge
-	whole  weir.Limit
+	limit  weir.Limit
 }
 
-// lend cuts the limits of charges that give back or are owed: a store takes those
-// from the charge, and nothing comes back under another limit than was charged.
-func (l *Layer) lend(scopes map[string]policy.Sharing, b *weir.Bill, all []lent) []lent {
+// cutCharges cuts the limits of charges that give back or are owed: a store takes
+// those from the charge, and nothing comes back under another limit than was charged.
+// The share is the one last known: it was charged under that, and while a store comes
+// back no record has been read for long.
+func (l *Layer) cutCharges(scopes map[string]policy.Sharing, b *weir.Bill, all []uncut) []uncut {
 	for i := range b.Charges {
 		c := &b.Charges[i]
 		if scopes[c.Space].Scope != policy.ScopeShare || c.Limit.IsUnlimited() {
 			continue
 		}
-		if q := l.exchange.shares.of(c.Space).part(c.Limit.Quota()); q.N > 0 {
-			all = append(all, lent{c, c.Limit})
+		if q := l.exchange.shares.last(c.Space).part(c.Limit.Quota()); q.N > 0 {
+			all = append(all, uncut{c, c.Limit})
 			c.Limit = c.Limit.Cut(&q)
 		}
 	}

@@ -160,8 +160,7 @@ type shares struct {
 
 	mu     sync.Mutex
 	scopes map[string]policy.Sharing
-	held   map[string]share // by space
-	first  share            // of what is not in held
+	held   map[string]share // by space, as last read; of what is not in it, an equal one
 	until  time.Duration    // then what was read is too old to be used
 	asks   map[string]int64 // units since they were last counted
 }
@@ -188,24 +187,20 @@ func (s *shares) again(q algo.Quota, cost int64) int64 {
 func (s *shares) holds() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.first > 0 && s.now() < s.until
+	return s.now() < s.until
 }
 
-// of returns this region's share of a space's limits.
+// of returns this region's share of a space's limits, which is nothing while it has
+// no record that was read a moment ago.
 func (s *shares) of(space string) share {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch h, ok := s.held[space]; {
-	case s.now() >= s.until:
+	if !s.holds() {
 		return 0
-	case ok:
-		return h
 	}
-	return s.first
+	return s.last(space)
 }
 
 // last returns the share of a space's limits that this region is last known to
-// have held, or an equal one.
+// have held, whether it still does or not; an equal one if none is known.
 func (s *shares) last(space string) share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,18 +250,20 @@ func (s *shares) counted() map[string]int64 {
 	return asks
 }
 
-// hold puts a record in force that was read at an instant; a nil one holds nothing.
-func (s *shares) hold(r record, first share, at time.Duration) {
+// hold puts a record in force that was read at an instant. Of a nil one, which was
+// lost, nothing is held, and what was held last stays known.
+func (s *shares) hold(r record, at time.Duration) {
 	held := map[string]share{}
 	for space, h := range r {
-		_, held[space] = h.has(first)
-	}
-	if r == nil {
-		first = 0
+		_, held[space] = h.has(s.equal)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held, s.first, s.until = held, first, at+settling(s.beat)
+	if r == nil {
+		s.until = 0
+		return
+	}
+	s.held, s.until = held, at+settling(s.beat)
 }
 
 // settling is how long an instance goes by a record it has read. What was given

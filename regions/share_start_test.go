@@ -2,12 +2,16 @@ package regions
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/algo"
+	"github.com/weirhq/weir/internal/testredis"
 	"github.com/weirhq/weir/policy"
+	"github.com/weirhq/weir/redisstore"
 )
 
 const shared = "rule/shared"
@@ -26,6 +30,7 @@ type part struct {
 	of       *parts
 	exchange *Exchange
 	keeper   *ShareKeeper
+	front    *Layer
 	limiter  *weir.Limiter
 	record   string
 	said     string
@@ -55,10 +60,10 @@ func newParts(t *testing.T) *parts {
 		}
 		one.exchange = NewExchange(&earlyBooks{}, Settings{Region: name, Peers: peers, Interval: time.Second, Now: func() time.Duration { return p.now }})
 		one.keeper = NewShareKeeper(one.exchange)
-		front := Front(one, one.exchange)
-		front.Share(map[string]policy.Sharing{shared: {Scope: policy.ScopeShare, Refill: time.Minute}})
+		one.front = Front(one, one.exchange)
+		one.front.Share(map[string]policy.Sharing{shared: {Scope: policy.ScopeShare, Refill: time.Minute}})
 		var err error
-		if one.limiter, err = weir.New(weir.Options{Store: front, Now: micros}); err != nil {
+		if one.limiter, err = weir.New(weir.Options{Store: one.front, Now: micros}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = one.limiter.Close() })
@@ -219,15 +224,81 @@ func TestWithoutTheStoreSharesAreAsLastKnown(t *testing.T) {
 	}
 }
 
-// TestRefundsOfAShare come back as they were charged.
+// TestALostRecordIsNoEqualShare: a region whose server began empty, and then was
+// away, answers under the share that it had.
+func TestALostRecordIsNoEqualShare(t *testing.T) {
+	p := begun(t)
+	eu := p.all["eu"]
+	eu.record = fmt.Sprintf(`{%q:{"given":{"us":180180}}}`, shared) // of 240240
+	p.hold()
+	eu.record = ""
+	p.hold()
+	if b := p.take("eu", "k", "90/min", 1); b.Allowed || b.RetryAfter != shareBeat {
+		t.Errorf("with its record lost: %+v", b.Decision)
+	}
+	p.away = true
+	for _, text := range kinds {
+		if b := p.take("eu", text, text, 1); b.Limit != 7 {
+			t.Errorf("%s: the limit without the store is %d, want the 7 that it was", text, b.Limit)
+		}
+	}
+}
+
+// TestDebtsOfAShare: what was admitted without the store is debited there under the
+// share that it was admitted under, before the record was read again, too.
+func TestDebtsOfAShare(t *testing.T) {
+	t.Parallel()
+	p := begun(t)
+	store, err := redisstore.Open(testredis.Start(t).URL(), redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eu := p.all["eu"]
+	eu.Store = store // closed as the limiter is
+	p.now += settling(shareBeat)
+	var texts []string // no period ends meanwhile
+	for _, text := range kinds {
+		texts = append(texts, strings.Replace(text, "min", "366d", 1))
+	}
+	for i, text := range texts {
+		limit, err := weir.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := limit.Charge(text)
+		c.Space, c.Cost, c.Receipt.ID = shared, 30, uint64(i+1)
+		b := &weir.Bill{Verb: algo.Repay, Charges: []weir.Charge{c}}
+		if err := b.Check(); err != nil {
+			t.Fatal(err)
+		}
+		if eu.front.Apply(context.Background(), []*weir.Bill{b}); b.Err != nil {
+			t.Fatal(b.Err)
+		}
+		if got := b.Charges[0].Limit; got != limit {
+			t.Errorf("%s is %s after a debt", text, got)
+		}
+	}
+	p.hold()
+	for _, text := range texts {
+		if b := p.take("eu", text, text, 30); b.Allowed {
+			t.Errorf("%s: the share is admitted again beside a debt of it: %+v", text, b.Decision)
+		}
+	}
+}
+
+// TestRefundsOfAShare come back as they were charged, also while the record is lost.
 func TestRefundsOfAShare(t *testing.T) {
 	p := begun(t)
 	for _, text := range kinds {
+		p.hold()
 		b := p.take("eu", text, text, 10)
 		if !b.Allowed {
 			t.Fatalf("%s: %+v", text, b.Decision)
 		}
 		was := b.Charges[0].Limit
+		if err := p.all["eu"].keeper.Hold("", p.now); err != nil {
+			t.Fatal(err)
+		}
 		back := &weir.Bill{Verb: algo.Refund, Charges: []weir.Charge{b.Charges[0]}}
 		back.Charges[0].Cost = 0
 		if err := p.all["eu"].limiter.Decide(context.Background(), back); err != nil || back.Err != nil {
@@ -236,6 +307,7 @@ func TestRefundsOfAShare(t *testing.T) {
 		if got := back.Charges[0].Receipt.Refunded; got != 10 || back.Charges[0].Limit != was {
 			t.Errorf("%s: %d came back of 10, under %s", text, got, back.Charges[0].Limit)
 		}
+		p.hold()
 		if left := p.take("eu", text, text, 30); !left.Allowed {
 			t.Errorf("%s: the share after a refund: %+v", text, left.Decision)
 		}

@@ -11,7 +11,6 @@ import (
 // by one goroutine at a time.
 type ShareKeeper struct {
 	e        *Exchange
-	first    share
 	settling time.Duration
 	asked    map[string]int64         // by space, when last read
 	waits    map[string]time.Duration // space and peer → since when this instance has seen its part wait
@@ -26,7 +25,7 @@ type said struct {
 
 // NewShareKeeper returns a keeper of the shares that e's Layer cuts limits to.
 func NewShareKeeper(e *Exchange) *ShareKeeper {
-	return &ShareKeeper{e: e, first: whole / share(len(e.order)+1), settling: settling(e.settings.ShareBeat), asked: map[string]int64{}, waits: map[string]time.Duration{}}
+	return &ShareKeeper{e: e, settling: settling(e.settings.ShareBeat), asked: map[string]int64{}, waits: map[string]time.Duration{}}
 }
 
 // Hold puts a record in force that was read at an instant of Settings.Now; "" is a
@@ -34,7 +33,7 @@ func NewShareKeeper(e *Exchange) *ShareKeeper {
 func (k *ShareKeeper) Hold(text string, at time.Duration) error {
 	r, err := readRecord(text)
 	if err == nil {
-		k.e.shares.hold(r, k.first, at)
+		k.e.shares.hold(r, at)
 	}
 	return err
 }
@@ -188,7 +187,7 @@ func (k *ShareKeeper) move(r record, theirs map[string]*said, spaces map[string]
 		if !still || len(others) < len(k.e.order) {
 			continue // parted, or something is on its way
 		}
-		if to, n := h.give(k.first, others); n > 0 {
+		if to, n := h.give(k.e.shares.equal, others); n > 0 {
 			h.Given[to] += n
 		}
 	}
