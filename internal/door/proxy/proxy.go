@@ -5,6 +5,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -182,6 +183,8 @@ func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
 // dialer connects to upstreams.
 var dialer = &net.Dialer{Timeout: 5 * time.Second}
 
+const handshakeWithin = 5 * time.Second
+
 // transport returns a way to upstreams; with prior knowledge it speaks HTTP/2
 // without TLS.
 func transport(within time.Duration, prior bool, dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
@@ -189,9 +192,9 @@ func transport(within time.Duration, prior bool, dial func(context.Context, stri
 	protocols.SetHTTP1(!prior)
 	protocols.SetHTTP2(!prior)
 	protocols.SetUnencryptedHTTP2(prior)
-	return &http.Transport{
+	t := &http.Transport{
 		DialContext:           dial,
-		TLSHandshakeTimeout:   5 * time.Second,
+		TLSClientConfig:       new(tls.Config),
 		ResponseHeaderTimeout: within,
 		ExpectContinueTimeout: time.Second,
 		IdleConnTimeout:       90 * time.Second,
@@ -199,7 +202,40 @@ func transport(within time.Duration, prior bool, dial func(context.Context, stri
 		DisableCompression:    true, // bodies pass as they are
 		Protocols:             &protocols,
 	}
+	t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return handshake(ctx, conn, t.TLSClientConfig, address)
+	}
+	return t
 }
+
+// handshake is done here and not by the Transport, whose errors do not tell whether
+// anything was sent.
+func handshake(ctx context.Context, conn net.Conn, config *tls.Config, address string) (net.Conn, error) {
+	config = config.Clone() // the Transport has put the versions of HTTP into it
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address) // a Transport's always has a port
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
+	defer cancel()
+	over := tls.Client(conn, config)
+	if err := over.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(&handshakeError{err}, conn.Close())
+	}
+	return over, nil
+}
+
+// handshakeError is a connection on which no TLS came about.
+type handshakeError struct{ err error }
+
+// Error implements error.
+func (e *handshakeError) Error() string { return "TLS handshake: " + e.err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *handshakeError) Unwrap() error { return e.err }
 
 // isWebsocket reports whether the Upgrade fields ask for a websocket and
 // nothing else.

@@ -17,11 +17,12 @@ import (
 // tried as if they were: a wrong guess costs a refused connection, no guess costs
 // the service.
 //
-// An upstream goes down when no connection to it comes about. The request has
-// then not been sent, so the next upstream gets it, whatever its method; once a
-// byte may have left, a failure is the client's to know of. Each failure in a row
-// doubles how long nobody asks the upstream again, from one second to half a
-// minute. With a health path an upstream is also down while that path fails.
+// An upstream goes down when no connection to it comes about, its TLS included. The
+// request has then not been sent, so the next upstream gets it, whatever its
+// method; once a byte may have left, a failure is the client's to know of. Each
+// failure in a row doubles how long nobody asks the upstream again, from one second
+// to half a minute. With a health path an upstream is also down while that path
+// fails.
 //
 // Checks are made when requests come, in the background, at most one an upstream
 // at a time. A proxy that nobody uses asks nothing, and there is nothing to stop.
@@ -172,7 +173,8 @@ func (u *upstream) fail(now int64) {
 // unsent reports whether err means that nothing of the request has left.
 func unsent(err error) bool {
 	var dial *net.OpError
-	return errors.As(err, &dial) && dial.Op == "dial"
+	var tls *handshakeError
+	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &tls)
 }
 
 // check begins the health checks that are due.

@@ -2,8 +2,16 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -261,6 +269,76 @@ func TestSeveralUpstreams(t *testing.T) {
 	if w, _ := b.do(t, "GET", "/", nil); w.StatusCode != 502 {
 		t.Errorf("all gone: %d", w.StatusCode)
 	}
+}
+
+// TestUpstreamWithoutTLS: where no TLS comes about nothing was sent, so the next
+// upstream gets the request, and the one without TLS is down. What came to nothing
+// holds no place among the connections, of which there is one.
+func TestUpstreamWithoutTLS(t *testing.T) {
+	echo := func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s %v", r.Proto, body, err)
+	}
+	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug) // of handshakes that fail
+	plain := httptest.NewServer(http.HandlerFunc(echo))
+	stranger := httptest.NewUnstartedServer(http.HandlerFunc(echo)) // its certificate is nobody's
+	stranger.TLS, stranger.Config.ErrorLog = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}, quiet
+	stranger.StartTLS()
+	closing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := closing.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	gone := httptest.NewServer(nil)
+	nobody := gone.Listener.Addr().String()
+	gone.Close()
+	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		sound := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+		sound.EnableHTTP2, sound.Config.ErrorLog = version == "HTTP/2.0", quiet
+		sound.StartTLS()
+		roots := x509.NewCertPool()
+		roots.AddCert(sound.Certificate())
+		for name, bad := range map[string]string{"nobody": nobody, "no TLS": plain.Listener.Addr().String(), "a stranger": stranger.Listener.Addr().String(), "who hangs up": closing.Addr().String()} {
+			b := newBenchAt(t, settings{more: []string{"https://" + bad}, options: Options{Connections: 1}}, sound.URL)
+			us := b.door.upstream.Transport.(*upstreams)
+			us.all[0].way.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots}
+			for range 6 {
+				if w, got := b.do(t, "POST", "/", strings.NewReader("body")); w.StatusCode != 200 || got != version+" body <nil>" {
+					t.Errorf("%s beside %s: %d %s", name, version, w.StatusCode, got)
+				}
+			}
+			if us.all[1].failures.Load() == 0 || us.all[0].failures.Load() != 0 {
+				t.Errorf("%s: %d failures, and %d of the sound one", name, us.all[1].failures.Load(), us.all[0].failures.Load())
+			}
+		}
+		sound.Close()
+	}
+	plain.Close()
+	stranger.Close()
+	_ = closing.Close()
+}
+
+// selfSigned returns a certificate that nobody knows.
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // TestOwnHost: each upstream is called by its own name, if asked to.
