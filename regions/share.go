@@ -122,8 +122,8 @@ func (h *holding) take(me, peer string, theirs *holding) bool {
 	return true
 }
 
-// give returns to whom something is to be given, and how much: half of what is
-// more than demand asks for, to whom it lacks most.
+// give returns to whom something is to be given, and how much: what is more than
+// demand asks for, to whom it lacks most, and no more than that lacks.
 func (h *holding) give(first share, theirs map[string]*holding) (to string, n share) {
 	sum := h.Asked
 	for _, t := range theirs {

@@ -3,6 +3,7 @@ package regions
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type part struct {
 	limiter  *weir.Limiter
 	record   string
 	said     string
+	asked    map[string]int64
 }
 
 // Apply implements weir.Store.
@@ -51,7 +53,7 @@ func newParts(t *testing.T) *parts {
 	p := &parts{t: t, now: time.Hour, names: []string{"eu", "us", "asia"}, all: map[string]*part{}}
 	micros := func() int64 { return p.now.Microseconds() }
 	for _, name := range p.names {
-		one := &part{Store: weir.NewMemory(weir.MemoryOptions{Now: micros}), of: p}
+		one := &part{Store: weir.NewMemory(weir.MemoryOptions{Now: micros}), of: p, asked: map[string]int64{}}
 		var peers []string
 		for _, other := range p.names {
 			if other != name {
@@ -76,18 +78,25 @@ func newParts(t *testing.T) *parts {
 func (p *parts) beat() {
 	p.t.Helper()
 	for _, name := range p.names {
-		one, heard := p.all[name], map[string]string{}
-		for _, other := range p.names {
-			if other != name {
-				heard[other] = p.all[other].said
-			}
-		}
-		var err error
-		if one.record, one.said, err = one.keeper.Step(one.record, heard, nil); err != nil {
-			p.t.Fatal(err)
-		}
+		p.step(name, nil)
 	}
 	p.hold()
+}
+
+// step lets a region look after its shares, with what others said, or said before.
+func (p *parts) step(name string, before map[string]string) {
+	p.t.Helper()
+	one, heard := p.all[name], map[string]string{}
+	for _, other := range p.names {
+		if other != name {
+			heard[other] = p.all[other].said
+		}
+	}
+	maps.Copy(heard, before)
+	var err error
+	if one.record, one.said, err = one.keeper.Step(one.record, heard, one.asked); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func (p *parts) hold() {

@@ -7,14 +7,15 @@ import (
 )
 
 // ShareKeeper decides over a region's record of shares: it takes what was given,
-// waits, and gives. It keeps nothing that matters and talks to nobody. It is used
-// by one goroutine at a time.
+// waits, and gives. It keeps nothing that matters, talks to nobody, and forgets what
+// it saw when another instance led meanwhile. It is used by one goroutine at a time.
 type ShareKeeper struct {
 	e        *Exchange
 	settling time.Duration
 	asked    map[string]int64         // by space, when last read
 	waits    map[string]time.Duration // space and peer → since when this instance has seen its part wait
 	regains  time.Duration            // since when a lost record could be made up, or 0
+	stepped  time.Duration            // when it was last asked
 }
 
 // said is what a region says of its shares.
@@ -64,6 +65,12 @@ func (k *ShareKeeper) Step(record string, heard map[string]string, asked map[str
 		return record, "", err
 	}
 	spaces, now := k.e.shares.shared(), k.e.settings.Now()
+	if now-k.stepped > k.settling { // sooner no other leads
+		clear(k.asked)
+		clear(k.waits)
+		k.regains = 0
+	}
+	k.stepped = now
 	is := was.clone()
 	if was == nil {
 		is = k.regain(theirs, spaces, now)
@@ -72,6 +79,7 @@ func (k *ShareKeeper) Step(record string, heard map[string]string, asked map[str
 		k.move(is, theirs, spaces, now)
 	}
 	if is != nil {
+		k.regains = 0
 		body, err := json.Marshal(is)
 		if err != nil {
 			return record, "", err
@@ -107,8 +115,9 @@ func (k *ShareKeeper) heard(bodies map[string]string) (map[string]*said, error) 
 }
 
 // regain makes up a record that is not there, from what every peer says: nil
-// while one is silent. Where nobody ever gave anything, that is at once; else what
-// was on its way has had time to come.
+// while one is silent. Where nobody is known to have given anything, that is at once,
+// and a first gift that is still on its way is found by move; else what was on its way
+// has had time to come.
 func (k *ShareKeeper) regain(theirs map[string]*said, spaces map[string]time.Duration, now time.Duration) record {
 	if len(theirs) < len(k.e.order) {
 		k.regains = 0
@@ -166,6 +175,9 @@ func (k *ShareKeeper) move(r record, theirs map[string]*said, spaces map[string]
 			if h.take(me, peer, other) {
 				k.waits[space+" "+peer] = now
 			}
+			// More was taken than is known to be given: the first gift was on its way
+			// when the record of it was lost, and another was made up at once.
+			h.Given[peer] = max(h.Given[peer], other.Taken[me])
 			still = still && h.Given[peer] == other.Taken[me]
 			for _, n := range other.Waiting {
 				still = still && n == 0
@@ -175,7 +187,7 @@ func (k *ShareKeeper) move(r record, theirs map[string]*said, spaces map[string]
 			at := space + " " + peer
 			switch since, seen := k.waits[at]; {
 			case n == 0:
-			case !seen:
+			case !seen, others[peer] != nil && others[peer].Given[me] < h.Taken[peer]: // who forgot a gift uses it
 				k.waits[at], still = now, false
 			case now-since >= refill+k.settling:
 				delete(h.Waiting, peer)

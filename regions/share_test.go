@@ -142,9 +142,9 @@ func TestShares(t *testing.T) {
 	}
 	t.Logf("%d admitted in %s of at most %d; shares %v", admitted, elapsed, most, parted)
 
-	// Planted: a region takes what nobody gave.
+	// Planted: a region takes what nobody gave, from one that does not hear of it.
 	c := w.clients["us"]
-	forged := fmt.Sprintf(`{%q:{"taken":{"eu":900000}}}`, space)
+	forged := fmt.Sprintf(`{%q:{"taken":{"mars":900000}}}`, space)
 	if err := c.Do(context.Background(), c.B().Set().Key("weir1:{regions}shares").Value(forged).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
