@@ -18,16 +18,16 @@ import (
 //	                            that is as if never used, above 12 bits of state
 //
 // A balance that is idle is the same as none, so inserts claim idle slots they
-// pass over, and a shard that fills up is rebuilt without them, twice as large
-// only if most were live. At the bound in bytes the sixth nearest to idle gives
+// pass over, and a shard that fills up is rebuilt without them, as large as what
+// is live wants. At the bound in bytes the sixth nearest to idle gives
 // way as well: a balance that is nearly full again forgets little, a drained one
 // would let its caller start anew. Maps of pointers were rejected for what the
 // garbage collector makes of ten million of them, and keys for their size; two
 // keys share a print once in 2^64 pairs, under a seed that callers cannot know.
 //
 // Locks: a bill locks its shards in ascending order, so bills cannot wait for
-// each other in a circle. Nothing under a lock reads the clock, allocates (but
-// for growth) or calls out.
+// each other in a circle. Nothing under a lock reads the clock or calls out, and
+// what allocates there is growth: of a table, a log, a ledger, the blocks.
 
 // MemoryOptions configures NewMemory.
 type MemoryOptions struct {
@@ -168,7 +168,7 @@ func (m *Memory) applyOne(b *Bill, bal *Balance, now int64) {
 	s.judge(at, print, now, wait, bal)
 	if b.Verb == algo.Take && bal.Cost != 0 { // below 0 is a sum too large to be one
 		if bal.View.Stepped {
-			s.stepBack(at, print, bal)
+			at = s.stepBack(at, print, bal)
 			m.stepped.Add(1)
 		}
 		if bal.Fits {
@@ -221,7 +221,7 @@ func (m *Memory) applyAll(b *Bill, now int64) {
 		}
 		at := s.still(places[i], prints[i])
 		if bal.View.Stepped {
-			s.stepBack(at, prints[i], bal)
+			at = s.stepBack(at, prints[i], bal)
 			m.stepped.Add(1)
 		}
 		if refused == 0 {
@@ -240,7 +240,7 @@ func (m *Memory) applyAll(b *Bill, now int64) {
 			continue
 		}
 		if bal.View.Stepped {
-			s.stepBack(at, prints[i], bal)
+			at = s.stepBack(at, prints[i], bal)
 			m.stepped.Add(1)
 		}
 		if bal.Fits && (refused == 0 || refused == 1 && int(bal.Trial)-1 == culprit) {

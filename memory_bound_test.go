@@ -167,3 +167,118 @@ func TestIdleBalancesLeaveNoGarbage(t *testing.T) {
 		t.Errorf("%d balances in %d slots", used, size)
 	}
 }
+
+// TestAFloodLeavesNoTrace: a flood of keys that were live for a minute takes no
+// room a day later, whatever wants it.
+func TestAFloodLeavesNoTrace(t *testing.T) {
+	const flood, wanting = 300_000, 1000
+	brief, long := PerMinute(10), Per(10, time.Hour)
+	log := long.Using(algo.SlidingLog)
+	flooded := func(t *testing.T) *world {
+		w := newWorldOf(t, MemoryOptions{MaxBytes: 8 << 20})
+		for i := range flood {
+			if _, err := w.Allow(context.Background(), "brief"+strconv.Itoa(i), brief); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := w.memory.Stats(); s.Evicted == 0 {
+			t.Fatalf("the flood did not fill the room: %+v", s)
+		}
+		w.at(24 * time.Hour)
+		return w
+	}
+	t.Run("sliding logs", func(t *testing.T) {
+		w := flooded(t)
+		before := w.memory.Stats().Evicted
+		for i := range wanting {
+			for range 10 {
+				w.clock.Add(1)
+				w.decide(log.Charge(strconv.Itoa(i)))
+			}
+		}
+		for i := range wanting {
+			if left := w.left(log, strconv.Itoa(i)); left != 0 {
+				t.Fatalf("log %d of %d was forgotten: %d left", i, wanting, left)
+			}
+		}
+		if n := w.memory.Stats().Evicted - before; n > 0 {
+			t.Errorf("%d evicted", n)
+		}
+	})
+	t.Run("refunds", func(t *testing.T) {
+		w := flooded(t)
+		for i := range wanting {
+			b := w.decide(long.Charge(strconv.Itoa(i)))
+			w.do(algo.Refund, 0, b.Charges...)
+			if given := b.Charges[0].Receipt.Refunded; given != 1 {
+				t.Fatalf("refund %d of %d gave %d", i, wanting, given)
+			}
+		}
+	})
+	t.Run("blocks", func(t *testing.T) {
+		w := flooded(t)
+		for i := range 20 * wanting {
+			w.do(algo.Block, time.Hour, long.Charge(strconv.Itoa(i)))
+		}
+		for i := range 20 * wanting {
+			if w.decide(long.Charge(strconv.Itoa(i))).Allowed {
+				t.Fatalf("block %d of %d was lifted", i, 20*wanting)
+			}
+		}
+	})
+}
+
+// TestIdleLogsGiveWayToBalances: a table grows where logs that are idle took the
+// room, rather than forget balances that are not.
+func TestIdleLogsGiveWayToBalances(t *testing.T) {
+	w := newWorldOf(t, MemoryOptions{MaxBytes: leastRoom, OneLock: true})
+	log, long := Per(1000, time.Second).Using(algo.SlidingLog), Per(10, time.Hour)
+	balances := func(from, to int) {
+		for i := from; i < to; i++ {
+			w.decide(withCost(long, "balance"+strconv.Itoa(i), 10))
+		}
+	}
+	balances(0, 5900)
+	for i := range 60 {
+		for range 1000 {
+			w.clock.Add(1)
+			w.decide(log.Charge(strconv.Itoa(i)))
+		}
+	}
+	evicted := w.memory.Stats().Evicted
+	w.clock.Add(2e6)
+	balances(5900, 7000)
+	if s := w.memory.Stats(); s.Evicted != evicted {
+		t.Errorf("%d live balances were forgotten: %+v", s.Evicted-evicted, s)
+	}
+}
+
+// TestAStepIsKeptWhereSlotsMove: a balance that a step of the clock found ahead is
+// charged, and its old receipts are void, also where the note of that needs room
+// and the table is compacted for it.
+func TestAStepIsKeptWhereSlotsMove(t *testing.T) {
+	for _, l := range everyKind(10, 24*time.Hour) {
+		w := newWorldOf(t, MemoryOptions{MaxBytes: leastRoom, OneLock: true})
+		for i := range 18_000 {
+			w.decide(PerSecond(1).Charge("brief" + strconv.Itoa(i)))
+		}
+		if s := w.memory.Stats(); s.Bytes != leastRoom {
+			t.Fatalf("the table does not fill the room: %+v", s)
+		}
+		w.at(25 * time.Hour)
+		old := w.decide(withCost(l, "k", 5))
+		w.at(26 * time.Hour)
+		w.decide(withCost(l, "k", 2))
+		w.at(2 * time.Hour)
+		if b := w.decide(withCost(l, "k", 1)); !b.Allowed || b.Remaining != 2 {
+			t.Errorf("%s: %+v", l.Kind(), b.Decision)
+		}
+		w.do(algo.Refund, 0, old.Charges...)
+		if left := w.left(l, "k"); left != 2 {
+			t.Errorf("%s: %d left after a refund from before the step", l.Kind(), left)
+		}
+		if s := w.memory.Stats(); s.Stepped != 1 || s.Bytes == leastRoom {
+			t.Errorf("%s: %+v", l.Kind(), s)
+		}
+	}
+}

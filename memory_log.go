@@ -29,7 +29,6 @@ func (s *shard) debitLog(at int, print uint64, now int64, bal *Balance) {
 		if s.logs == nil {
 			s.logs = make(map[uint64]*algo.Log)
 		}
-		s.shed(print, now)
 		log = new(algo.Log)
 		s.logs[print] = log
 		s.logBytes += logBytes
@@ -55,6 +54,10 @@ func (s *shard) dropLog(print uint64) {
 // logs that the map yields first, which is at random, the one nearest to idle
 // goes. The log of print stays.
 func (s *shard) shed(print uint64, now int64) {
+	if s.bytes() <= s.room {
+		return
+	}
+	s.compact(now)
 	for s.bytes() > s.room && len(s.logs) > 1 {
 		var victim uint64
 		var nearest int64 = 1<<63 - 1

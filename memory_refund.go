@@ -36,7 +36,6 @@ type refunded struct {
 const (
 	maxRefunds    = 1024
 	ledgerBytes   = 160 // a ledger and its place in the map
-	sweepPause    = 1e6 // microseconds: a full shard is not swept for every refund
 	refundedBytes = 48
 )
 
@@ -161,28 +160,29 @@ func (s *shard) giveBack(print uint64, w *words, q algo.Quota, units, pulled int
 	}
 }
 
-// voidReceipts makes every receipt of a balance written up to now, a stored
-// time, refund nothing. until is when the balance would have been idle.
-func (s *shard) voidReceipts(print uint64, now, until int64) {
-	if until < now {
+// voidReceipts makes every receipt of a balance written up to stood, a stored
+// time, refund nothing. due is when the balance would have been idle.
+func (s *shard) voidReceipts(print uint64, stood, due, now int64) {
+	if due < stood {
 		return
 	}
 	if old := s.ledgers[print]; old != nil {
-		now = max(now, old.reset)
+		stood = max(stood, old.reset)
 	} else if !s.makeRoom(ledgerBytes, now) {
 		// Nothing may be given back twice, so all receipts here become void
 		// instead of this balance's alone.
-		s.voided = max(s.voided, now)
+		s.voided = max(s.voided, stood)
 		s.ledgers, s.ledgerBytes = nil, 0
 		return
 	}
-	s.keep(print, &ledger{reset: now}, until)
+	s.keep(print, &ledger{reset: stood}, due)
 }
 
-// makeRoom reports whether a ledger may grow by so many bytes.
+// makeRoom reports whether what is kept beside the slots may grow by so many
+// bytes. It may move slots.
 func (s *shard) makeRoom(bytes, now int64) bool {
-	if s.bytes()+bytes > s.room && now-s.swept > sweepPause {
-		s.sweepLedgers(now)
+	if s.bytes()+bytes > s.room {
+		s.compact(now)
 	}
 	return s.bytes()+bytes <= s.room
 }
@@ -204,7 +204,6 @@ func (s *shard) keep(print uint64, book *ledger, until int64) {
 
 // sweepLedgers drops the ledgers whose receipts have all passed.
 func (s *shard) sweepLedgers(now int64) {
-	s.swept = now
 	for p, l := range s.ledgers {
 		if l.until < now-algo.MaxSkew {
 			delete(s.ledgers, p)

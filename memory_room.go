@@ -5,25 +5,77 @@ import (
 	"slices"
 )
 
+// A shard's table is as large as what is live wants it: it grows while there is
+// room, and one that a flood has filled shrinks when it is next looked through.
+// That is before a full table takes one more, and before anything is given up
+// for want of room.
+
 // rebuild moves the live balances to a table with room for as many again. At
 // the bound the sixth nearest to idle are left behind.
 func (s *shard) rebuild(now int64) {
-	live := 0
-	for i := range s.slots {
-		if s.slots[i].print != 0 && s.slots[i].w.idleAt() >= now {
-			live++
-		}
-	}
-	size := max(len(s.slots), leastSlots)
-	for size < s.most && 2*live > size && 2*int64(size)*slotBytes+s.beside() <= s.room {
-		size *= 2
-	}
+	live := s.expire(now)
+	size := s.fitting(live)
 	if size == len(s.slots) && live <= fewLive && 2*live <= size {
 		s.tidy(now)
 		return
 	}
+	s.move(now, size, live)
+}
+
+// compact frees what is idle, where something else wants the room. A shard is
+// looked through seldom, or one that is full of what is live would be looked
+// through for each newcomer.
+func (s *shard) compact(now int64) {
+	pause := compactPause + int64(len(s.slots))*slotPause
+	if since := now - s.swept; since >= 0 && since < pause {
+		return
+	}
+	live := s.expire(now)
+	if size := s.fitting(live); size < len(s.slots) {
+		s.move(now, size, live)
+	}
+}
+
+// In microseconds. A slot is looked at within nanoseconds.
+const (
+	compactPause = 1e6
+	slotPause    = 64
+)
+
+// expire drops what is idle, but leaves its slots to be claimed, and returns how
+// many balances are live.
+func (s *shard) expire(now int64) (live int) {
+	for i := range s.slots {
+		switch e := &s.slots[i]; {
+		case e.print == 0:
+		case e.w.idleAt() >= now:
+			live++
+		default:
+			s.abandon(e)
+			e.w = words{}
+		}
+	}
+	s.sweepLedgers(now)
+	s.sweepBlocks(now)
+	s.swept = now
+	return live
+}
+
+// fitting returns the size of a table for so many balances and as many again, or
+// the largest that there is room for.
+func (s *shard) fitting(live int) int {
+	size := leastSlots
+	for 2*live > size && (2*size <= len(s.slots) || 2*int64(size)*slotBytes+s.beside() <= s.room) {
+		size *= 2
+	}
+	return size
+}
+
+// move puts the live balances in a table of their own. Where it would soon be
+// full again those nearest to idle are left behind.
+func (s *shard) move(now int64, size, live int) {
 	var bar rank
-	if 8*live > 5*size { // even the largest table would soon be full again
+	if 8*live > 5*size {
 		bar = s.bar(now, live)
 	}
 	old := s.slots
@@ -32,13 +84,11 @@ func (s *shard) rebuild(now int64) {
 	mask := uint64(size - 1)
 	for i := range old {
 		e := &old[i]
-		if e.print == 0 {
+		if e.print == 0 || e.w.idleAt() < now {
 			continue
 		}
-		if live := e.w.idleAt() >= now; !live || e.rank().less(bar) {
-			if live {
-				s.evicted.Add(1)
-			}
+		if e.rank().less(bar) {
+			s.evicted.Add(1)
 			s.abandon(e)
 			continue
 		}
@@ -50,7 +100,6 @@ func (s *shard) rebuild(now int64) {
 		s.used++
 	}
 	s.table.at(slots)
-	s.sweepLedgers(now)
 }
 
 // fewLive is how many balances move within their table. One whose balances are
@@ -62,12 +111,8 @@ func (s *shard) tidy(now int64) {
 	var room [fewLive]slot
 	kept := room[:0]
 	for i := range s.slots {
-		switch e := &s.slots[i]; {
-		case e.print == 0:
-		case e.w.idleAt() >= now:
+		if e := &s.slots[i]; e.print != 0 && e.w.idleAt() >= now {
 			kept = append(kept, *e)
-		default:
-			s.abandon(e)
 		}
 	}
 	clear(s.slots)
@@ -80,7 +125,6 @@ func (s *shard) tidy(now int64) {
 		s.slots[j] = kept[i]
 	}
 	s.used = len(kept)
-	s.sweepLedgers(now)
 }
 
 // rank orders balances by what is lost with them: first the time to idle, then,

@@ -24,13 +24,12 @@ const (
 // shard is one lock's worth of balances. All fields are under mu. What every
 // decision reads stands in the first cache line, and no line is two shards'.
 type shard struct {
-	mu     sync.Mutex
-	slots  []slot           // a power of two; linear probing from print's low bits
-	used   int              // slots that are not empty
-	blocks map[uint64]int64 // blocked until, by print
-
-	table *table // says where slots are
-	most  int    // largest len(slots)
+	mu      sync.Mutex
+	slots   []slot           // a power of two; linear probing from print's low bits
+	used    int              // slots that are not empty
+	blocked int64            // no block ends later than this
+	blocks  map[uint64]int64 // blocked until, by print
+	table   *table           // says where slots are
 
 	room int64 // bytes for all that is kept here
 
@@ -40,17 +39,13 @@ type shard struct {
 
 	ledgerBytes int64
 	voided      int64 // store time up to which every receipt is void
-	swept       int64 // when ledgers were last looked through
+	swept       int64 // when it was last looked through for what is idle
 
 	evicted *atomic.Int64
 }
 
 func (s *shard) init(room int64, evicted *atomic.Int64, table *table) {
 	s.room, s.evicted, s.table = room, evicted, table
-	s.most = leastSlots
-	for int64(s.most)*2*slotBytes <= room {
-		s.most *= 2
-	}
 }
 
 func (s *shard) bytes() int64 { return int64(len(s.slots))*slotBytes + s.beside() }
@@ -106,7 +101,7 @@ func (s *shard) judge(at int, print uint64, now, wait int64, bal *Balance) {
 		bal.View = q.AdvanceWindow(&state, now)
 		bal.Fits = !bal.Never && q.FitsWindow(&bal.View, bal.Cost)
 	}
-	if len(s.blocks) > 0 {
+	if s.blocked > now {
 		if until := s.blocks[print]; until > now {
 			bal.Fits, bal.Blocked = false, until
 		}
@@ -133,25 +128,28 @@ func (s *shard) debit(at int, print uint64, now int64, bal *Balance) {
 // stepBack keeps the new stored time of a balance whose stored time was too far
 // ahead of the clock, admitted or denied. The balance exists. Its receipts tell
 // of the time before the step, where what they owe no longer stands, so they are
-// void: giving back by them could pay for what others charged since.
-func (s *shard) stepBack(at int, print uint64, bal *Balance) {
-	w := &s.slots[at].w
+// void: giving back by them could pay for what others charged since. It returns
+// the slot of the balance, which may have moved.
+func (s *shard) stepBack(at int, print uint64, bal *Balance) int {
+	w, now := &s.slots[at].w, bal.View.Now
 	due := w.idleAt()
+	stood := due // a window knows the end of its period only
 	switch bal.Quota.Kind {
 	case algo.TokenBucket, algo.LeakyBucket:
 		var state algo.Bucket
 		w.getBucket(&state)
-		s.voidReceipts(print, state.Charged, due)
-		state = algo.StepBucket(state, bal.View.Now)
+		stood = state.Charged
+		state = algo.StepBucket(state, now)
 		w.putBucket(&state)
 	case algo.SlidingLog:
-		s.voidReceipts(print, s.logs[print].Newest(), due)
-		algo.StepLog(s.logs[print], bal.View.Now)
+		stood = s.logs[print].Newest()
+		algo.StepLog(s.logs[print], now)
 		w[0] = uint64(bal.View.Newest+bal.Quota.Period) << idleShift
 	default:
-		s.voidReceipts(print, due, due) // a window knows the end of its period only
 		*w = packWindow(&bal.Quota, &bal.View, bal.View.Window())
 	}
+	s.voidReceipts(print, stood, due, now) // last, as it may move slots
+	return s.still(at, print)
 }
 
 // place returns where the state of print is to be written: slot at, or if that
@@ -197,31 +195,44 @@ func (s *shard) abandon(e *slot) {
 func (s *shard) forget(print uint64, now int64) {
 	if at := s.find(print); at >= 0 {
 		e := &s.slots[at]
-		s.voidReceipts(print, now, e.w.idleAt())
+		due := e.w.idleAt()
 		s.abandon(e)
-		e.w = words{} // idle since the epoch: the next insert claims it
+		e.w = words{}                        // idle since the epoch: the next insert claims it
+		s.voidReceipts(print, now, due, now) // last, as it may move slots
 	}
-	delete(s.blocks, print)
+	s.unblock(print)
 }
 
 // block refuses print until now+d; 0 lifts the block.
 func (s *shard) block(print uint64, now, d int64) {
-	for p, until := range s.blocks {
-		if until <= now {
-			delete(s.blocks, p)
-		}
-	}
+	s.sweepBlocks(now)
 	if d == 0 {
-		delete(s.blocks, print)
+		s.unblock(print)
 		return
 	}
 	if s.blocks == nil {
 		s.blocks = make(map[uint64]int64)
 	}
-	if _, known := s.blocks[print]; !known && s.bytes()+blockBytes > s.room && len(s.blocks) >= leastBlocks {
+	if _, known := s.blocks[print]; !known && !s.makeRoom(blockBytes, now) && len(s.blocks) >= leastBlocks {
 		s.unblockFirst()
 	}
 	s.blocks[print] = now + d
+	s.blocked = max(s.blocked, now+d)
+}
+
+// sweepBlocks drops the blocks that have ended.
+func (s *shard) sweepBlocks(now int64) {
+	for p, until := range s.blocks {
+		if until <= now {
+			delete(s.blocks, p)
+		}
+	}
+}
+
+func (s *shard) unblock(print uint64) {
+	if delete(s.blocks, print); len(s.blocks) == 0 {
+		s.blocked = 0
+	}
 }
 
 // unblockFirst drops the block that ends first, for want of room.

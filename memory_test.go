@@ -332,3 +332,28 @@ func TestBillsOfOneCallHaveBalancesOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestABlockThatEndedCostsNothing: once blocks have ended or are lifted, charges
+// of other keys of their shard are decided without a bill again.
+func TestABlockThatEndedCostsNothing(t *testing.T) {
+	w := newWorldOf(t, MemoryOptions{OneLock: true})
+	l, d := PerMinute(100), new(Decision)
+	usual := func() bool { return w.memory.takeUsual(d, "other", 1, &l) }
+	w.do(algo.Block, time.Second, l.Charge("k"))
+	if usual() {
+		t.Error("a shard with a block is not asked for it")
+	}
+	w.at(time.Second)
+	if !usual() {
+		t.Error("a block that ended is still asked for")
+	}
+	for name, lift := range map[string]func(){
+		"lifted": func() { w.do(algo.Block, 0, l.Charge("k")) },
+		"reset":  func() { w.do(algo.Reset, 0, l.Charge("k")) },
+	} {
+		w.do(algo.Block, time.Hour, l.Charge("k"))
+		if lift(); !usual() {
+			t.Errorf("a block that was %s is still asked for", name)
+		}
+	}
+}

@@ -119,7 +119,7 @@ func (m *Memory) takeAt(d *Decision, now int64, print uint64, cost int64, l *Lim
 	if at >= 0 {
 		full, phase = s.slots[at].w.usual(now, n, capacity)
 	}
-	if full < now || len(s.blocks) > 0 {
+	if full < now || s.blocked > now {
 		s.mu.Unlock()
 		return false
 	}
