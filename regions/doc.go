@@ -43,7 +43,9 @@
 //
 // # What is lost
 //
-// An instance that dies has not told what it took in its last interval. Units
-// whose debit has an unknown outcome are not told. A reset or a block is this
-// region's own.
+// An instance that dies has not told what it took in its last interval, and what it
+// heard of a period that has not begun here is lost until its key changes again there:
+// it keeps that in its memory, since a clock an hour apart would fill the stream. Units
+// whose debit has an unknown outcome are not told. A reset or a block is this region's
+// own.
 package regions

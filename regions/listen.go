@@ -40,7 +40,11 @@ func (s *Service) listen(ctx context.Context) {
 				continue
 			}
 		}
-		s.report("this region's stream cannot be read", err)
+		what := unreadable
+		if undebited := (*debitError)(nil); errors.As(err, &undebited) {
+			what = undebitable
+		}
+		s.report(what, err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(block):
@@ -55,7 +59,7 @@ func (s *Service) read(ctx context.Context, client rueidis.Client) error {
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return err
 	}
-	s.report("this region's stream cannot be read", nil)
+	s.report(unreadable, nil)
 	return s.hearAll(ctx, client, streams[s.key("in")])
 }
 
@@ -80,7 +84,7 @@ func (s *Service) leave(ctx context.Context, client rueidis.Client, name string)
 }
 
 // hearAll hears letters and takes them out of the stream. While this region's
-// store fails they stay, for whoever can.
+// store fails they stay, for whoever can, and the error is a debitError.
 func (s *Service) hearAll(ctx context.Context, client rueidis.Client, entries []rueidis.XRangeEntry) error {
 	if len(entries) == 0 {
 		return nil
@@ -92,7 +96,7 @@ func (s *Service) hearAll(ctx context.Context, client rueidis.Client, entries []
 		unread := (*letterError)(nil)
 		switch from := entry.FieldValues["f"]; {
 		case err != nil && !errors.As(err, &unread):
-			errs = append(errs, err)
+			errs = append(errs, &debitError{err})
 			continue
 		case s.away[from] == nil: // whoever writes into the stream chose the name
 			s.faults.came("a region that is not among peers sends messages", errStranger)
@@ -101,15 +105,26 @@ func (s *Service) hearAll(ctx context.Context, client rueidis.Client, entries []
 		}
 		ids = append(ids, entry.ID)
 	}
+	if len(errs) == 0 {
+		s.report(undebitable, nil)
+	}
 	if len(ids) > 0 {
-		for _, answer := range client.DoMulti(ctx,
-			client.B().Xack().Key(s.key("in")).Group(group).Id(ids...).Build(),
-			client.B().Xdel().Key(s.key("in")).Id(ids...).Build()) {
-			errs = append(errs, answer.Error())
-		}
+		errs = append(errs, finishScript.Exec(ctx, client, []string{s.key("in")}, append([]string{group}, ids...)).Error())
 	}
 	return errors.Join(errs...)
 }
+
+// What can be wrong with the way from the stream to the balances.
+const (
+	unreadable  = "this region's stream cannot be read"
+	undebitable = "what other regions took cannot be debited"
+)
+
+// debitError is a letter that was read, and waits until the store debits it.
+type debitError struct{ err error }
+
+func (e *debitError) Error() string { return e.err.Error() }
+func (e *debitError) Unwrap() error { return e.err }
 
 // letterError is a letter that will not be understood later either.
 type letterError struct{ err error }

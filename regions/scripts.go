@@ -9,12 +9,15 @@ import (
 var (
 	//go:embed lua/post.lua
 	postText string
+	//go:embed lua/finish.lua
+	finishText string
 	//go:embed lua/leave.lua
 	leaveText string
 	//go:embed lua/shares.lua
 	sharesText string
 
 	postScript   = rueidis.NewLuaScript(postText)
+	finishScript = rueidis.NewLuaScript(finishText)
 	leaveScript  = rueidis.NewLuaScript(leaveText)
 	sharesScript = rueidis.NewLuaScript(sharesText)
 )

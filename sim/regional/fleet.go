@@ -23,7 +23,7 @@ type Fleet struct {
 type Traffic struct {
 	Changes int64 // of a key, each told to one peer
 	Bytes   int64 // of letters
-	Letters int64 // each an XADD, and a share of an XREADGROUP, an XACK and an XDEL
+	Letters int64 // each an XADD, and a share of an XREADGROUP, an XDEL and an XACK
 	Calls   int64 // of scripts that add up and that debit
 }
 
