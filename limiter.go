@@ -127,8 +127,8 @@ func (l *Limiter) decidePooled(ctx context.Context, p *pooled) (Decision, error)
 // its Err says so), or ErrClosed; a store failure is no error but the answer each
 // limit carries, with the cause in Bill.Err.
 func (l *Limiter) Decide(ctx context.Context, bills ...*Bill) error {
-	// The list is copied to one that is kept, because what is handed to a Store
-	// escapes: the caller's own would be an allocation at every call.
+	// The list is copied to one that is kept, or to the bill itself, because what is
+	// handed to a Store escapes: the caller's own would be an allocation at every call.
 	if len(bills) == 1 {
 		b := bills[0]
 		b.alone[0] = b

@@ -158,7 +158,9 @@ func (l *line) notAfter(deadline time.Time) int64 {
 	if l.store.options.Clock != nil || offset == 0 {
 		return 0
 	}
-	return deadline.UnixMicro() + offset
+	// Of deadline only how far away it is: it was reckoned from when the queue began, and
+	// this machine's clock may have been set since.
+	return time.Now().UnixMicro() + time.Until(deadline).Microseconds() + offset
 }
 
 // learn takes the offset of the clock there from a reply. The clock was read

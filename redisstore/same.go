@@ -25,7 +25,6 @@ import (
 // question is what a request asks, for others to compare theirs with. The text is a
 // copy: the host's bill may be used again while a flight is out.
 type question struct {
-	print uint64 // 0 is none
 	cost  int64
 	limit weir.Limit
 	quota algo.Quota // what of the limit may be used: a layer may leave a part of it
@@ -36,7 +35,7 @@ type question struct {
 
 // forget empties it for another use.
 func (q *question) forget() {
-	q.print, q.limit = 0, weir.Limit{}
+	q.limit = weir.Limit{}
 	clear(q.text)
 	q.text = q.text[:0]
 }
@@ -60,13 +59,13 @@ func (s *Store) print(bal *weir.Balance) uint64 {
 	if bal.Charge.Space != "" { // each rule has one, and a request may fall under many
 		h ^= maphash.String(s.seed, bal.Charge.Space) * 0xD6E8FEB86659FD93
 	}
-	return h | 1
+	return max(h, 1)
 }
 
 // set writes down what bal asks.
-func (q *question) set(print uint64, bal *weir.Balance) {
+func (q *question) set(bal *weir.Balance) {
 	c := bal.Charge
-	q.print, q.cost, q.limit, q.quota = print, bal.Cost, c.Limit, bal.Quota
+	q.cost, q.limit, q.quota = bal.Cost, c.Limit, bal.Quota
 	q.text = append(append(append(q.text[:0], c.Key...), c.Space...), c.Group...)
 	q.key, q.space = len(c.Key), len(c.Space)
 }
@@ -107,7 +106,7 @@ func (s *Store) takes(ctx context.Context, b *weir.Bill, bal *weir.Balance) {
 // hosts asks for b in a request that others may join.
 func (s *Store) hosts(ctx context.Context, l *line, b *weir.Bill, bal *weir.Balance, print uint64) {
 	r := s.requests.Get().(*request)
-	r.asks.set(print, bal)
+	r.asks.set(bal)
 	weight := r.add(b.Verb, b, nil, &s.keys, l.expected)
 	shared, err := l.queue.Host(ctx, r, weight, r.lane, print)
 	if se := l.outcome(ctx, err); se != nil {

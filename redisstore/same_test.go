@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -286,6 +287,24 @@ func (w *way) send(t *testing.T, requests []*request, now int64) {
 	}
 }
 
+// Prints use all of the hosts that a desk has for them: any of their bits tells apart.
+func TestPrintsAreSpread(t *testing.T) {
+	s := &Store{seed: maphash.MakeSeed()}
+	var ones [64]int
+	const keys = 4096
+	for i := range keys {
+		p := s.print(&weir.Balance{Charge: &weir.Charge{Key: fmt.Sprint(i)}, Cost: 1})
+		for bit := range ones {
+			ones[bit] += int(p >> bit & 1)
+		}
+	}
+	for bit, n := range ones {
+		if n < keys/4 || n > keys*3/4 {
+			t.Errorf("bit %d is set in %d of %d prints", bit, n, keys)
+		}
+	}
+}
+
 // TestAnotherPartOfALimitIsAnotherQuestion: a layer may leave a part of a limit.
 func TestAnotherPartOfALimitIsAnotherQuestion(t *testing.T) {
 	b := &weir.Bill{Charges: []weir.Charge{weir.PerMinute(10).Charge("k")}}
@@ -294,7 +313,7 @@ func TestAnotherPartOfALimitIsAnotherQuestion(t *testing.T) {
 	}
 	bal := &b.Balances()[0]
 	var q question
-	if q.set(1, bal); !q.same(bal) {
+	if q.set(bal); !q.same(bal) {
 		t.Fatal("a question is not the same as itself")
 	}
 	if bal.Quota.N = 5; q.same(bal) {

@@ -13,7 +13,7 @@ type call[T any] struct {
 	weight   int    // of the payload
 	lane     uint8
 	deadline time.Duration // since the queue began
-	over     atomic.Bool   // it has its answer, or nobody waits for one
+	over     atomic.Bool   // it has its answer, or all gave up before it was sent
 	done     chan error    // to the host
 
 	desk *desk[T]

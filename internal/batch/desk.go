@@ -13,8 +13,8 @@ import (
 type sums struct {
 	_      [64]byte
 	asked  atomic.Int64        // seats that wait
-	weight atomic.Int64        // of what waits, seats included
-	lanes  [lanes]atomic.Int32 // weight of the payloads that wait, by lane
+	weight atomic.Int64        // of the payloads that wait
+	lanes  [lanes]atomic.Int32 // the same, by lane
 	_      [64]byte
 }
 
@@ -27,14 +27,15 @@ func (s *sums) leave(lane uint8, weight int) { s.lanes[lane].Add(-int32(weight))
 // would wait for each other. Each processor mostly finds the same desk again, and so
 // those who ask the same find their host where they ran.
 //
-// Lock rule: mu guards all but back and the hosts' prints. It is held for as long as an entry
-// takes, and may be taken under the queue's mu.
+// Lock rule: mu guards all but back and the hosts' prints. It is held for as long as an
+// entry takes, or the answer to those who are late, and may be taken under the queue's mu.
 type desk[T any] struct {
-	sums    *sums
+	queue   *Queue[T]
 	mu      sync.Mutex
 	turn    uint64     // how often all that waited left at once: a call of an earlier turn was sent
 	waiting []*call[T] // in the order of arrival, which is that of deadlines
-	weight  int        // of waiting, seats included
+	weight  int        // of waiting, seats included: what is left for a flight
+	room    int        // of waiting, payloads alone: what is left of the queue
 	asked   int        // seats of waiting
 	closed  bool
 	hosts   [hosts]host[T]
@@ -57,16 +58,17 @@ const (
 
 // add counts what comes to the desk, and leaves it. Lock rule: under mu, so that who
 // closed the desk counts all that waits.
-func (d *desk[T]) add(weight, asked int) {
+func (d *desk[T]) add(room, weight, asked int) {
+	d.room += room
 	d.weight += weight
 	d.asked += asked
-	d.sums.asked.Add(int64(asked))
-	if weight != 0 {
-		d.sums.weight.Add(int64(weight))
+	d.queue.sums.asked.Add(int64(asked))
+	if room != 0 {
+		d.queue.sums.weight.Add(int64(room))
 	}
 }
 
-// enter adds c, and reports false if the desk is closed.
+// enter adds c, whose time begins with it, and reports false if the desk is closed.
 func (d *desk[T]) enter(c *call[T]) bool {
 	c.desk, c.sent, c.seats = d, false, 1
 	d.mu.Lock()
@@ -74,10 +76,10 @@ func (d *desk[T]) enter(c *call[T]) bool {
 	if d.closed {
 		return false
 	}
-	c.turn = d.turn
+	c.turn, c.deadline = d.turn, time.Since(d.queue.began)+d.queue.o.Timeout
 	d.waiting = append(d.waiting, c)
-	d.add(c.weight, 1)
-	d.sums.lanes[c.lane].Add(int32(c.weight))
+	d.add(c.weight, c.weight, 1)
+	d.queue.sums.lanes[c.lane].Add(int32(c.weight))
 	if c.print != 0 {
 		h := &d.hosts[c.print%hosts]
 		h.turn, h.call = d.turn, c
@@ -86,10 +88,11 @@ func (d *desk[T]) enter(c *call[T]) bool {
 	return true
 }
 
-// sit takes a seat in the call that waits under print, if that has half of timeout
+// sit takes a seat in the call that waits under print, if that has half of its time
 // left and same says that it asks the same; else c is nil.
-func (d *desk[T]) sit(print uint64, now, timeout time.Duration, same func(T) bool) (c *call[T], seat int) {
+func (d *desk[T]) sit(print uint64, same func(T) bool) (c *call[T], seat int) {
 	h := &d.hosts[print%hosts]
+	now, timeout := time.Since(d.queue.began), d.queue.o.Timeout
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c = h.call
@@ -102,7 +105,7 @@ func (d *desk[T]) sit(print uint64, now, timeout time.Duration, same func(T) boo
 	before := c.weighs()
 	seat = c.seats
 	c.seats++
-	d.add(c.weighs()-before, 1)
+	d.add(0, c.weighs()-before, 1)
 	return c, seat
 }
 
@@ -122,12 +125,12 @@ func (d *desk[T]) stand(c *call[T], seat int, cause error) (shared bool, err err
 		i := slices.Index(d.waiting, c)
 		d.waiting = slices.Delete(d.waiting, i, i+1)
 		d.unhost(c)
-		d.sums.leave(c.lane, c.weight)
-		d.add(-c.weighs(), -1)
+		d.queue.sums.leave(c.lane, c.weight)
+		d.add(-c.weight, -c.weighs(), -1)
 	default:
 		before := c.weighs()
 		c.gone = append(c.gone, seat)
-		d.add(c.weighs()-before, -1)
+		d.add(0, c.weighs()-before, -1)
 	}
 	return shared, cause
 }
@@ -141,11 +144,11 @@ func (d *desk[T]) cut(g *group[T], room int, none bool) (weight, asked int) {
 	if d.weight <= room { // all, and none of them needs to be touched
 		g.calls, d.waiting = d.waiting, g.calls
 		weight, asked = d.weight, d.asked
-		d.add(-weight, -asked)
+		d.add(-d.room, -weight, -asked)
 		d.turn++
 		return weight, asked
 	}
-	n := 0
+	n, payloads := 0, 0
 	for _, c := range d.waiting {
 		w := c.weighs()
 		if weight+w > room && !(none && n == 0) {
@@ -153,28 +156,28 @@ func (d *desk[T]) cut(g *group[T], room int, none bool) (weight, asked int) {
 		}
 		c.sent = true
 		d.unhost(c)
-		weight, asked, n = weight+w, asked+c.asked(), n+1
+		weight, asked, payloads, n = weight+w, asked+c.asked(), payloads+c.weight, n+1
 		g.calls = append(g.calls, c)
 	}
-	d.add(-weight, -asked)
+	d.add(-payloads, -weight, -asked)
 	d.waiting = slices.Delete(d.waiting, 0, n)
 	return weight, asked
 }
 
-// late answers who is to be given up by now, and returns the deadline of who comes
+// late answers who is to be given up by then, and returns the deadline of who comes
 // next, or 0. Each call is touched once, and those of a full desk leave in one step.
-func (d *desk[T]) late(now time.Duration) (next time.Duration) {
+func (d *desk[T]) late(then time.Duration) (next time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n, weight, asked := 0, 0, 0
-	for ; n < len(d.waiting) && d.waiting[n].deadline <= now; n++ {
+	n, payloads, weight, asked := 0, 0, 0, 0
+	for ; n < len(d.waiting) && d.waiting[n].deadline <= then; n++ {
 		c := d.waiting[n]
-		weight, asked = weight+c.weighs(), asked+c.asked()
+		payloads, weight, asked = payloads+c.weight, weight+c.weighs(), asked+c.asked()
 		d.unhost(c)
-		d.sums.leave(c.lane, c.weight)
+		d.queue.sums.leave(c.lane, c.weight)
 		c.tell(ErrLate)
 	}
-	d.add(-weight, -asked)
+	d.add(-payloads, -weight, -asked)
 	d.waiting = slices.Delete(d.waiting, 0, n)
 	if len(d.waiting) > 0 {
 		next = d.waiting[0].deadline

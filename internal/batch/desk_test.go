@@ -15,7 +15,7 @@ import (
 func (q *Queue[T]) at(t *testing.T, desk int, payload T, weight int, print uint64) *call[T] {
 	t.Helper()
 	c := q.calls.New().(*call[T])
-	c.payload, c.weight, c.print, c.deadline = payload, weight, print, time.Since(q.began)+q.o.Timeout
+	c.payload, c.weight, c.print = payload, weight, print
 	if !q.desks[desk].enter(c) {
 		t.Fatal("the desk is closed")
 	}
@@ -150,12 +150,57 @@ func TestTheOldestAtAnyDesk(t *testing.T) {
 	}
 }
 
+// Who has hardly time left for a flight does not spoil it for those who have.
+func TestWhoIsNearlyLateStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &depot{hold: make(chan struct{})}
+		q := open(d, nil) // of 50 ms
+		q.usual = time.Second
+		first := q.at(t, 0, 0, 1, 0)
+		synctest.Wait()
+		late := q.at(t, 0, 1, 1, 0)
+		<-time.After(30 * time.Millisecond)
+		fresh := q.at(t, 0, 2, 1, 0)
+		<-time.After(15 * time.Millisecond) // 5 ms are left of the late one's
+		close(d.hold)
+		for c, want := range map[*call[int]]error{first: nil, late: ErrLate, fresh: nil} {
+			if err := <-c.done; !errors.Is(err, want) {
+				t.Errorf("%d: %v, want %v", c.payload, err, want)
+			}
+		}
+		q.Close()
+		q.empty(t)
+		if got := fmt.Sprint(d.flights); got != "[[0] [2]]" {
+			t.Errorf("flights %s", got)
+		}
+	})
+}
+
+// Desks are handed out to processors for as long as the process lives: the pool that
+// keeps them is emptied now and then.
+func TestDesksAreHandedOutForEver(t *testing.T) {
+	q := open(&depot{}, func(o *Options[int]) { o.Desks, o.Senders = 3, 0 })
+	defer q.Close()
+	q.lent.Store(1<<32 - 5)
+	for range 10 {
+		q.near.New()
+	}
+	q.lent.Store(1<<31 - 5)
+	for range 10 {
+		q.near.New()
+	}
+}
+
 // A call that was given up, taken or late has no guests any more, even if it is used
 // anew at once.
 func TestNobodySitsInACallThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, leave := range map[string]func(q *Queue[int], c *call[int]){
-			"given up": func(q *Queue[int], c *call[int]) { _, _ = c.desk.stand(c, 0, context.Canceled) },
+			"given up": func(q *Queue[int], c *call[int]) {
+				for seat := range 17 {
+					_, _ = c.desk.stand(c, seat, context.Canceled)
+				}
+			},
 			"taken": func(q *Queue[int], c *call[int]) { // one of two: in the midst of a turn
 				q.desks[0].cut(&group[int]{}, 1, true)
 			},
@@ -166,10 +211,17 @@ func TestNobodySitsInACallThatIsGone(t *testing.T) {
 			c := q.at(t, 0, 7, 1, 70)
 			c.deadline = time.Since(q.began)
 			q.at(t, 0, 8, 1, 80)
+			c.deadline = time.Since(q.began) + time.Hour
+			for range 16 { // who weigh more than the payload
+				if sat, _ := q.desks[0].sit(70, func(int) bool { return true }); sat != c {
+					t.Fatal("no seat")
+				}
+			}
+			c.deadline = time.Since(q.began)
 			leave(q, c)
 			c.over.Store(false) // as when used anew
 			c.deadline = time.Since(q.began) + time.Hour
-			if sat, _ := q.desks[0].sit(70, time.Since(q.began), time.Hour, func(int) bool { return true }); sat != nil {
+			if sat, _ := q.desks[0].sit(70, func(int) bool { return true }); sat != nil {
 				t.Errorf("%s: somebody sat down", name)
 			}
 			q.desks[0].cut(&group[int]{}, 9, true)

@@ -177,11 +177,15 @@ func (q *Queue[T]) await() bool {
 	return true
 }
 
-// load takes calls off the desks, none of which is always the last. Lock rule: under mu.
+// load takes calls off the desks, none of which is always the last. Who has hardly time
+// left for a flight is given up first: past the deadline of its oldest a flight is carried
+// out for nobody. Lock rule: under mu.
 func (q *Queue[T]) load(f *flight[T]) {
+	hardly := time.Since(q.began) + min(q.usual, q.o.Timeout/8)
 	room, asked := int(q.maxWeight.Load()), 0
 	for i := range q.desks {
 		d := &q.desks[(q.first+i)%len(q.desks)]
+		d.late(hardly)
 		g := q.groups.Get().(*group[T])
 		weight, seats := d.cut(g, room, len(f.groups) == 0)
 		if len(g.calls) == 0 {

@@ -280,6 +280,30 @@ func TestSeatsWeigh(t *testing.T) {
 	})
 }
 
+// Guests take no room: a key that everybody asks about turns nobody else away.
+func TestGuestsTakeNoRoom(t *testing.T) {
+	inHotel(t, func(ctx context.Context, h *hotel) {
+		for call := range 4 { // 128 of weight, where the queue has room for 100
+			h.host(ctx, "host", 7, uint64(70+call))
+			for range maxSeats - 1 {
+				h.guest(ctx, "guest", 7, uint64(70+call))
+			}
+		}
+		h.callers.Go(func() {
+			if err := h.Do(ctx, 9, 96, 1); err != nil {
+				t.Errorf("another was turned away: %v", err)
+			}
+		})
+		synctest.Wait()
+		if err := h.Do(ctx, 9, 1, 1); !errors.Is(err, ErrFull) {
+			t.Errorf("4 of 100 in four payloads and 96 in one, and there is room: %v", err)
+		}
+		for range 4 {
+			h.back(nil)
+		}
+	})
+}
+
 // Many callers under the race detector, some of whom give up: each who stayed has a
 // place of its own in what was asked, and no more was asked than came.
 func TestEveryGuestHasItsPlace(t *testing.T) {

@@ -19,8 +19,8 @@
 //
 // Those who ask the same while one such call waits may join it: they sit in the call
 // of the first, its host, and take none of the queue's room. So a key that everybody
-// asks about is one payload in a flight for each desk, and its callers cost a seat
-// each. The sender is told how many seats a payload has, and each caller which one
+// asks about is one payload in a flight for each desk, and its callers weigh there what
+// a seat weighs. The sender is told how many seats a payload has, and each caller which one
 // was its.
 //
 // Calls of one desk leave in the order of arrival. Between desks there is no order:
@@ -56,28 +56,29 @@ var (
 type Options[T any] struct {
 	// Send carries out a flight and returns nil, or an error that holds for all
 	// of it. seats says of each payload how many ask it. Send runs on one of Senders
-	// goroutines. It must return soon after deadline, the time at which the first of
-	// the calls is given up.
+	// goroutines, and holds its calls for as long as it takes: those of which the time
+	// is up are told that the outcome is unknown. deadline is when the first of them is.
 	Send func(flight []T, seats []int, deadline time.Time) error
 
 	Desks     int           // that callers are spread over; about as many as processors
 	Senders   int           // flights out at a time
 	MaxWeight int           // of one flight, at first; a heavier call flies alone
-	MaxQueued int           // weight that may wait; over it calls get ErrFull
+	MaxQueued int           // weight of payloads that may wait; over it calls get ErrFull
 	Timeout   time.Duration // from arrival to answer
 }
 
 // Queue gathers calls. It is safe for concurrent use.
 //
 // Lock rule: mu guards what moves with a flight, and not with a call. Desks have locks
-// of their own, which may be taken under it. Neither is held while sending or telling.
+// of their own, which may be taken under it. Neither is held while sending, nor while
+// telling any but those whose time is up.
 type Queue[T any] struct {
 	o      Options[T]
 	began  time.Time // deadlines count from it: one clock is read and not two
 	calls  sync.Pool
 	desks  []desk[T]
-	near   sync.Pool // of *desk: each processor finds its own again
-	given  atomic.Int32
+	near   sync.Pool     // of *desk: each processor finds its own again
+	lent   atomic.Uint32 // desks, to processors, ever
 	groups sync.Pool
 
 	sums sums
@@ -105,13 +106,13 @@ type Queue[T any] struct {
 func New[T any](o Options[T]) *Queue[T] {
 	q := &Queue[T]{o: o, began: time.Now(), desks: make([]desk[T], o.Desks)}
 	for i := range q.desks {
-		q.desks[i].sums = &q.sums
+		q.desks[i].queue = q
 	}
 	q.maxWeight.Store(int64(o.MaxWeight))
 	q.ready.L = &q.mu
 	q.calls.New = func() any { return &call[T]{done: make(chan error, 1)} }
 	q.groups.New = func() any { return &group[T]{} }
-	q.near.New = func() any { return &q.desks[int(q.given.Add(1))%len(q.desks)] }
+	q.near.New = func() any { return &q.desks[q.lent.Add(1)%uint32(len(q.desks))] }
 	q.timer = time.AfterFunc(time.Hour, q.expire)
 	q.timer.Stop()
 	q.nudge = time.AfterFunc(time.Hour, q.hurry)
@@ -148,8 +149,8 @@ func (q *Queue[T]) Host(ctx context.Context, payload T, weight int, lane uint8, 
 	c := q.calls.Get().(*call[T])
 	c.payload, c.print, c.weight, c.lane = payload, print, weight, lane
 	c.over.Store(false)
-	c.deadline = time.Since(q.began) + q.o.Timeout
 	if err := q.enter(c); err != nil {
+		q.free(c)
 		return false, err
 	}
 	select {
@@ -161,11 +162,16 @@ func (q *Queue[T]) Host(ctx context.Context, payload T, weight int, lane uint8, 
 		}
 	}
 	if !shared && !errors.Is(err, ErrUnknown) && ctx.Err() == nil { // nobody else holds c any more
-		var none T
-		c.payload = none
-		q.calls.Put(c)
+		q.free(c)
 	}
 	return shared, err
+}
+
+// free keeps a call, which nobody holds any more, for another use.
+func (q *Queue[T]) free(c *call[T]) {
+	var none T
+	c.payload = none
+	q.calls.Put(c)
 }
 
 // Join waits with a call that asks the same, and returns its payload and the
@@ -181,7 +187,7 @@ func (q *Queue[T]) Join(ctx context.Context, print uint64, same func(T) bool) (p
 		return payload, 0, false, nil
 	}
 	q.deliver(d)
-	c, seat := d.sit(print, time.Since(q.began), q.o.Timeout, same)
+	c, seat := d.sit(print, same)
 	if c == nil {
 		return payload, 0, false, nil
 	}

@@ -57,7 +57,7 @@ func (q *Queue[T]) empty(t *testing.T) {
 		}
 	}
 	if asked, weight, out := q.sums.asked.Load(), q.sums.weight.Load(), q.out.Load(); asked != 0 || weight != 0 || out != 0 {
-		t.Errorf("%d seats of weight %d wait and %d flights are out", asked, weight, out)
+		t.Errorf("%d seats of weight %d wait and %d groups are out", asked, weight, out)
 	}
 }
 

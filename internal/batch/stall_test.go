@@ -21,10 +21,11 @@ func expiry(t *testing.T, n int) time.Duration {
 		calls := make([]*call[int], n)
 		for i := range calls {
 			c := q.calls.Get().(*call[int])
-			c.weight, c.lane, c.deadline = 1, uint8(i), 1
+			c.weight, c.lane = 1, uint8(i)
 			if err := q.enter(c); err != nil {
 				t.Fatal(err)
 			}
+			c.deadline = 1
 			calls[i] = c
 		}
 		began := time.Now()
