@@ -219,6 +219,9 @@ func TestNobodySitsInACallThatIsGone(t *testing.T) {
 			}
 			c.deadline = time.Since(q.began)
 			leave(q, c)
+			if waits := int64(len(q.desks[0].waiting)); q.sums.weight.Load() != waits || q.sums.asked.Load() != waits {
+				t.Errorf("%s: %d seats of weight %d where %d calls wait", name, q.sums.asked.Load(), q.sums.weight.Load(), waits)
+			}
 			c.over.Store(false) // as when used anew
 			c.deadline = time.Since(q.began) + time.Hour
 			if sat, _ := q.desks[0].sit(70, func(int) bool { return true }); sat != nil {
