@@ -42,8 +42,6 @@ type Options struct {
 	// once (with nil) when it has ended, or nil. While the service is closed, it is
 	// told of what a peer will not hear any more.
 	OnError func(what string, err error)
-
-	steady bool // planted: no haste while a region holds no share
 }
 
 // Peer is where another region's store is, and how to be let in. It may use

@@ -24,14 +24,10 @@ type keeper struct {
 	s      *Service
 	shares *ShareKeeper
 	saying map[string]chan struct{} // room for one message on its way to each peer
-	haste  time.Duration            // a beat is as many times shorter while nothing is held
 }
 
 func newKeeper(s *Service) *keeper {
-	k := &keeper{s, NewShareKeeper(s.Exchange), map[string]chan struct{}{}, hasty}
-	if s.o.steady {
-		k.haste = 1
-	}
+	k := &keeper{s, NewShareKeeper(s.Exchange), map[string]chan struct{}{}}
 	for peer := range s.o.Peers {
 		k.saying[peer] = make(chan struct{}, 1)
 	}
@@ -58,15 +54,12 @@ func (k *keeper) begin(ctx context.Context) {
 
 func (k *keeper) keep(ctx context.Context) {
 	for {
-		pause, beat := k.beats(1), k.beat
-		switch {
-		case len(k.s.shares.shared()) == 0:
+		beat := k.beat
+		if len(k.s.shares.shared()) == 0 {
 			beat = k.read // a policy to come finds it in force
-		case !k.s.shares.holds():
-			pause /= k.haste
 		}
 		k.s.report("the shares of this region cannot be looked after", beat(ctx))
-		next := time.NewTimer(pause)
+		next := time.NewTimer(k.pause())
 		select {
 		case <-ctx.Done():
 			next.Stop()
@@ -76,6 +69,14 @@ func (k *keeper) keep(ctx context.Context) {
 		}
 		next.Stop()
 	}
+}
+
+// pause is how long it is to the next beat.
+func (k *keeper) pause() time.Duration {
+	if len(k.s.shares.shared()) > 0 && !k.s.shares.holds() {
+		return k.beats(1) / hasty
+	}
+	return k.beats(1)
 }
 
 // read is a beat that changes nothing.

@@ -258,7 +258,7 @@ func TestALostRecordIsNoEqualShare(t *testing.T) {
 func TestDebtsOfAShare(t *testing.T) {
 	t.Parallel()
 	p := begun(t)
-	store, err := redisstore.Open(testredis.Start(t).URL(), redisstore.Options{})
+	store, err := redisstore.Open(testredis.Start(t).URL(), redisstore.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
