@@ -21,8 +21,8 @@ func newH2(t *testing.T, upstream http.HandlerFunc) string {
 	return "h2c://" + strings.TrimPrefix(up.URL, "http://")
 }
 
-// client returns what speaks HTTP/2 without TLS, or HTTP/1.1.
-func client(t *testing.T, h2 bool) *http.Transport {
+// speaking returns what speaks HTTP/2 without TLS, or HTTP/1.1.
+func speaking(t *testing.T, h2 bool) *http.Transport {
 	c := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
 	c.Protocols.SetHTTP1(!h2)
 	c.Protocols.SetUnencryptedHTTP2(h2)
@@ -81,7 +81,7 @@ func TestBothVersions(t *testing.T) {
 			} else {
 				go func() { _, _ = io.WriteString(writer, parts[0]) }()
 			}
-			w, err := client(t, c.h2).RoundTrip(r)
+			w, err := speaking(t, c.h2).RoundTrip(r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +126,7 @@ func TestDeniedInH2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := client(t, true).RoundTrip(r)
+	w, err := speaking(t, true).RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}

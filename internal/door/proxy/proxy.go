@@ -38,6 +38,10 @@ type Options struct {
 	// AnswerWithin bounds the wait for the head of the upstream's answer; the
 	// body may take any time. 0 is a minute.
 	AnswerWithin time.Duration
+	// ProgressWithin bounds how long a client may take nothing of a block of its
+	// answer, or send nothing of its request; it is then cut off, in an upload with
+	// 408 if it still listens. A stream that is idle is not. 0 is a minute.
+	ProgressWithin time.Duration
 	// MaxWaiting bounds how many requests are being decided here, or held back by a
 	// leaky bucket, at a time; those over it are decided at once and never held.
 	// 0 is 1,000.
@@ -69,6 +73,9 @@ func New(o Options) http.Handler {
 	if o.AnswerWithin <= 0 {
 		o.AnswerWithin = time.Minute
 	}
+	if o.ProgressWithin <= 0 {
+		o.ProgressWithin = progressUnlessSaid
+	}
 	if o.MaxWaiting <= 0 {
 		o.MaxWaiting = 1000
 	}
@@ -91,6 +98,7 @@ func New(o Options) http.Handler {
 type passed struct {
 	caller identity.Caller
 	answer headers.Answer
+	client *client
 }
 
 type passedKey struct{}
@@ -98,7 +106,9 @@ type passedKey struct{}
 func passedOf(ctx context.Context) *passed { return ctx.Value(passedKey{}).(*passed) }
 
 // ServeHTTP implements http.Handler.
-func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *proxy) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	w := newClient(to, r, p.ProgressWithin)
+	defer w.end()
 	if r.Method == http.MethodConnect {
 		api.Refuse(w, api.Problem{Status: http.StatusMethodNotAllowed, Detail: "this proxy opens no tunnels"})
 		return
@@ -108,8 +118,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// of it. EnableFullDuplex would answer it before, but then the connection
 		// is used again while the transport may still be reading the old body, and
 		// net/http panics.
-		ctx := context.WithValue(r.Context(), passedKey{}, admitted)
-		p.upstream.ServeHTTP(w, r.WithContext(ctx))
+		admitted.client = w
+		r = r.WithContext(context.WithValue(r.Context(), passedKey{}, admitted))
+		if !w.whole {
+			r.Body = sending{r.Body, w}
+		}
+		p.upstream.ServeHTTP(w, r)
 	}
 }
 
@@ -141,7 +155,7 @@ func (p *proxy) admit(w http.ResponseWriter, r *http.Request) *passed {
 	if err := p.Limiter.Hold(r.Context(), &v.Bill); err != nil {
 		return nil // the client has gone; nobody is there to be told
 	}
-	return &passed{v.Caller, answer}
+	return &passed{caller: v.Caller, answer: answer}
 }
 
 // refuse answers a request that could not be decided.
@@ -157,16 +171,24 @@ func refuse(w http.ResponseWriter, err error) {
 // addFields puts our answer's fields into the upstream's answer, in place of
 // its own of those names.
 func addFields(w *http.Response) error {
-	passedOf(w.Request.Context()).answer.Write(w.Header)
+	admitted := passedOf(w.Request.Context())
+	admitted.answer.Write(w.Header)
+	admitted.client.beginAnswer()
 	return nil
 }
 
 // answerFailure answers where the upstream did not.
 func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
+	admitted := passedOf(r.Context())
+	stuck := admitted.client.isStuck() // which for net/http is as if it had gone away
+	if r.Context().Err() != nil && !stuck {
 		return // the client went away; nobody is left to be told
 	}
-	passedOf(r.Context()).answer.Write(w.Header())
+	admitted.answer.Write(w.Header())
+	if stuck {
+		api.Refuse(w, api.Problem{Status: http.StatusRequestTimeout, Detail: "the rest of the request did not arrive in time"})
+		return
+	}
 	if errors.Is(err, errNoPlace) {
 		headers.WriteWait(w.Header(), 0)
 		api.Refuse(w, api.Problem{Status: http.StatusServiceUnavailable, Detail: "all connections to the upstream are in use"})
