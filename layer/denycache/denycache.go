@@ -7,10 +7,11 @@
 // bound, since what others took is not seen.
 //
 // What could make a refused bill pass earlier is a refund, a reset, a lifted
-// block or another limit. Another limit is another entry. The verbs void the
-// entries of their balances when they pass through this layer; when they pass
-// through another process, or a change of the balance's limit, an entry lives for at
-// most a second (see maxAge).
+// block, another limit, or a loan that comes back (layer/lease). Another limit is
+// another entry. The verbs void the entries of their balances when they pass through
+// this layer. When they pass through another process, and when a loan comes back or
+// the balance's limit was changed, of which this layer is not told, an entry lives
+// for at most a second (see maxAge).
 //
 // An entry counts from the moment before the bill was sent: the store's clock
 // was read later, so the entry ends before the promise does. It is made only of
