@@ -46,7 +46,9 @@ type part struct {
 	refused *sketch // nil until there is a refusal
 }
 
-// mostParts bounds the memory of a window to 2 MiB.
+// mostParts bounds the memory of a window: 2 MiB, and the keys of 16,384 places, which
+// come to 16 MiB if somebody asks for nothing but the longest keys there are. They are
+// kept whole, since who is told of one may want to reset or block it.
 const mostParts = 8
 
 var places = func() (all [mostParts]int) {
