@@ -16,7 +16,7 @@
 // says everything. A counter that begins anew says so by its incarnation. What a
 // peer has not acknowledged stays to be sent, once a key, whatever happened to it
 // meanwhile; so after a partition every key changed since is sent again, and a
-// long one costs memory by the keys in use, not by what they did.
+// long one costs memory by the keys that changed, not by how often.
 //
 // # What is promised
 //

@@ -28,14 +28,11 @@ type Settings struct {
 	Lag       time.Duration        // how long a message takes at most, one way: bounds, and who is cut off, reckon with it
 	Now       func() time.Duration // since any instant, monotonic; the process's own if nil
 	ShareBeat time.Duration        // how often shares are looked after; a second if 0
-	MostKeys  int                  // balances in use that are kept track of; 1,000,000 if 0
-	Forget    time.Duration        // how long a key is kept track of that nobody uses and every peer knows of; a minute if 0
+	MostKeys  int                  // changed balances that are kept track of until every peer knows; 1,000,000 if 0
 }
 
 const (
-	mostKeys = 1_000_000
-	idleFor  = time.Minute
-
+	mostKeys  = 1_000_000
 	shareBeat = time.Second
 )
 
@@ -47,11 +44,10 @@ type account struct {
 
 func accountOf(c *redisstore.Consumption) account { return account{c.Balance, c.Start} }
 
-// kept is what is known of a balance in use.
+// kept is what is known of a balance that some peer has not acknowledged.
 type kept struct {
 	total redisstore.Consumption // since the last Tell
-	used  time.Duration
-	owing int // times it is owed to a peer or on its way there
+	owing int                    // times it is owed to a peer or on its way there
 }
 
 // Exchange adds up what this instance debits, says what each peer must hear and
@@ -67,8 +63,6 @@ type Exchange struct {
 	known   map[account]*kept
 	peers   map[string]*peer
 	order   []string
-	owed    int           // of known, those with owing
-	swept   time.Duration // when idle ones were last looked for
 	stats   Stats
 
 	telling sync.Mutex // one Collect at a time
@@ -83,11 +77,10 @@ type Stats struct {
 	Bytes     int64 // of payload sent
 	Messages  int64 // sent
 	Failed    int64 // messages that were not acknowledged
-	Forgotten int64 // debits that were not told because too many keys are in use
+	Forgotten int64 // debits that were not told because too many keys wait to be
 	Guessed   int64 // units debited for regions that are cut off
 	Pending   int   // balances debited since the last Collect
-	Keys      int   // balances in use
-	Owed      int   // of those, that some peer has not heard of
+	Owed      int   // balances that some peer has not heard of the last change of
 	CutOff    int   // peers that are cut off
 
 	// Slowest is the longest of the peers' last trips, there and back; 0 before
@@ -104,9 +97,6 @@ func NewExchange(books Books, s Settings) *Exchange {
 	if s.MostKeys <= 0 {
 		s.MostKeys = mostKeys
 	}
-	if s.Forget <= 0 {
-		s.Forget = idleFor
-	}
 	if s.ShareBeat <= 0 {
 		s.ShareBeat = shareBeat
 	}
@@ -121,8 +111,8 @@ func NewExchange(books Books, s Settings) *Exchange {
 	return e
 }
 
-// add notes a debit.
-func (e *Exchange) add(c redisstore.Consumption) {
+// Add notes a debit of a limit that regions share. A Layer does it for who has one.
+func (e *Exchange) Add(c redisstore.Consumption) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	who := accountOf(&c)
@@ -168,7 +158,6 @@ func (e *Exchange) Collect(ctx context.Context) error {
 		e.due(c, now)
 		told = append(told, fresh[i])
 	}
-	e.forget(now)
 	away := e.away(now)
 	e.mu.Unlock()
 	return errors.Join(err, e.guess(ctx, away, told))
@@ -192,32 +181,24 @@ func (e *Exchange) due(c *redisstore.Consumption, now time.Duration) {
 		k = &kept{}
 		e.known[who] = k
 	}
-	k.total, k.used = *c, now
+	k.total = *c
 	for _, p := range e.peers {
-		e.owe(p, who, k, now)
+		k.owe(p, who, now)
 	}
+	e.forget(who, k)
 }
 
 // owe makes a balance due to a peer, unless it is already.
-func (e *Exchange) owe(p *peer, who account, k *kept, since time.Duration) {
-	if !p.owe(who, since) {
-		return
-	}
-	if k.owing++; k.owing == 1 {
-		e.owed++
+func (k *kept) owe(p *peer, who account, since time.Duration) {
+	if p.owe(who, since) {
+		k.owing++
 	}
 }
 
-// forget drops balances that are idle and known to every peer, now and then.
-func (e *Exchange) forget(now time.Duration) {
-	if now-e.swept < e.settings.Forget/2 {
-		return
-	}
-	e.swept = now
-	for who, k := range e.known {
-		if k.owing == 0 && now-k.used >= e.settings.Forget {
-			delete(e.known, who)
-		}
+// forget drops a balance that is owed to no peer any more.
+func (e *Exchange) forget(who account, k *kept) {
+	if k.owing == 0 {
+		delete(e.known, who)
 	}
 }
 
@@ -340,10 +321,10 @@ func (e *Exchange) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.stats
-	s.Keys, s.Pending = len(e.known), len(e.pending)
+	s.Pending, s.Owed = len(e.pending), len(e.known)
 	for _, p := range e.peers {
 		s.Slowest = max(s.Slowest, p.rtt)
 	}
-	s.Owed, s.CutOff = e.owed, len(e.away(e.settings.Now()))
+	s.CutOff = len(e.away(e.settings.Now()))
 	return s
 }

@@ -136,7 +136,7 @@ func (l *Layer) note(scopes map[string]policy.Sharing, b *weir.Bill) {
 		for i := range balances {
 			bal := &balances[i]
 			if bal.Debited && bal.Cost > 0 && scopes[bal.Charge.Space].Scope == policy.ScopeGlobal {
-				l.exchange.add(l.consumed(bal.Charge, &bal.Quota, &bal.View, bal.Cost))
+				l.exchange.Add(l.consumed(bal.Charge, &bal.Quota, &bal.View, bal.Cost))
 			}
 		}
 	case algo.Refund, algo.Repay:
@@ -153,7 +153,7 @@ func (l *Layer) note(scopes map[string]policy.Sharing, b *weir.Bill) {
 				_, view.End = q.Calendar.Around(view.Start)
 			}
 			if units != 0 {
-				l.exchange.add(l.consumed(c, &q, &view, units))
+				l.exchange.Add(l.consumed(c, &q, &view, units))
 			}
 		}
 	}

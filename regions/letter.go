@@ -62,11 +62,10 @@ func (e *Exchange) Done(l *Letter, acknowledged bool) {
 		who := accountOf(&l.Taken[i])
 		k := e.known[who]
 		if !acknowledged {
-			e.owe(p, who, k, l.since)
+			k.owe(p, who, l.since)
 		}
-		if k.owing--; k.owing == 0 {
-			e.owed--
-		}
+		k.owing--
+		e.forget(who, k)
 	}
 	if !acknowledged {
 		e.stats.Failed++

@@ -88,7 +88,7 @@ func serveRegion(text string) error {
 		peers[name] = regions.Peer{URL: url}
 	}
 	service, err := regions.Start(regions.Options{
-		Region: s.Region, Peers: peers, Interval: s.Interval, Lag: s.Lag, Forget: time.Second, ShareBeat: s.Beat, Store: store, URL: s.URL,
+		Region: s.Region, Peers: peers, Interval: s.Interval, Lag: s.Lag, ShareBeat: s.Beat, Store: store, URL: s.URL,
 	})
 	if err != nil {
 		return err

@@ -287,8 +287,8 @@ func (w *world) left() string {
 	ctx := context.Background()
 	for _, name := range w.names {
 		s := w.regions[name].do(order{Do: "stats"}).Stats
-		if s.Owed > 0 || s.Keys > 0 {
-			return fmt.Sprintf("%s keeps track of %d keys, %d of which are still to be told", name, s.Keys, s.Owed)
+		if s.Owed > 0 {
+			return fmt.Sprintf("%s keeps track of %d keys that are still to be told", name, s.Owed)
 		}
 		c := w.clients[name]
 		const stream = "weir1:{regions}in"

@@ -146,3 +146,39 @@ func TestTheOldestGoesFirst(t *testing.T) {
 		t.Errorf("%d keys told: %+v", len(told), st)
 	}
 }
+
+// TestKeysAreKeptTrackOfUntilAllKnow: over the bound debits are forgotten and counted, and
+// there is room again when each peer has acknowledged what waited.
+func TestKeysAreKeptTrackOfUntilAllKnow(t *testing.T) {
+	e := NewExchange(&countBooks{}, Settings{Region: "eu", Peers: []string{"us", "asia"}, Interval: time.Second, MostKeys: 10})
+	changed(t, e, 0, 12)
+	changed(t, e, 0, 10) // changed again: no more than they were
+	if st := e.Stats(); st.Owed != 10 || st.Forgotten != 2 {
+		t.Errorf("over the bound: %+v", st)
+	}
+	l := e.Letter("us")
+	e.Done(l, true)
+	if st := e.Stats(); len(l.Taken) != 10 || st.Owed != 10 {
+		t.Errorf("one peer knows of %d: %+v", len(l.Taken), st)
+	}
+	l = e.Letter("asia")
+	changed(t, e, 0, 1) // while it is on its way
+	e.Done(l, true)
+	if st := e.Stats(); st.Owed != 1 {
+		t.Errorf("both know of all but one change: %+v", st)
+	}
+	for _, peer := range []string{"us", "asia"} {
+		e.Done(e.Letter(peer), true)
+	}
+	changed(t, e, 20, 30)
+	if st := e.Stats(); st.Owed != 10 || st.Forgotten != 2 {
+		t.Errorf("with room again: %+v", st)
+	}
+	alone := NewExchange(&countBooks{}, Settings{Region: "eu", Interval: time.Second, MostKeys: 10})
+	for range 3 {
+		changed(t, alone, 0, 10)
+	}
+	if st := alone.Stats(); st.Owed != 0 || st.Forgotten != 0 {
+		t.Errorf("with nobody to tell: %+v", st)
+	}
+}

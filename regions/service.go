@@ -29,8 +29,6 @@ type Options struct {
 	// it; 250 ms if 0.
 	Lag time.Duration
 
-	// Forget is how long a key is kept track of that nobody uses; a minute if 0.
-	Forget time.Duration
 	// ShareBeat is how often shares are looked after, a second if 0; all regions need
 	// the same.
 	ShareBeat time.Duration
@@ -91,7 +89,7 @@ func Start(o Options) (*Service, error) {
 	if o.Lag <= 0 {
 		o.Lag = DefaultLag
 	}
-	settings := Settings{Region: o.Region, Interval: o.Interval, Lag: o.Lag, Forget: o.Forget, ShareBeat: o.ShareBeat}
+	settings := Settings{Region: o.Region, Interval: o.Interval, Lag: o.Lag, ShareBeat: o.ShareBeat}
 	for name := range o.Peers {
 		settings.Peers = append(settings.Peers, name)
 	}

@@ -37,7 +37,7 @@ func (f Fleet) Run(ctx context.Context) (t Traffic, err error) {
 	instances := make([][]*regions.Exchange, f.Regions)
 	for i := range f.Regions {
 		kept[i] = newBooks(nil, weir.PerMinute(1000))
-		settings := regions.Settings{Region: name(i), Interval: f.Interval, Lag: time.Second, Now: clock, Forget: f.Interval}
+		settings := regions.Settings{Region: name(i), Interval: f.Interval, Lag: time.Second, Now: clock}
 		for j := range f.Regions {
 			if j != i {
 				settings.Peers = append(settings.Peers, name(j))
