@@ -31,7 +31,9 @@ import (
 
 // MemoryOptions configures NewMemory.
 type MemoryOptions struct {
-	// MaxBytes bounds what balances may take, 256 MiB if 0; at least 1 MiB.
+	// MaxBytes bounds what balances, sliding logs, notes on refunds and blocks may
+	// take together, 256 MiB if 0; at least 1 MiB. Only where blocks fill it may
+	// logs that are in use come on top, by less than half of it.
 	MaxBytes int64
 	// Now replaces the clock in tests and simulations: microseconds since the
 	// Unix epoch. Nil is the wall clock at the start plus monotonic time since.
@@ -57,6 +59,7 @@ const (
 	shardBits   = 9
 	defaultRoom = 256 << 20
 	leastRoom   = 1 << 20
+	leastShard  = 512 << 10 // room for half a table and the longest log
 )
 
 // NewMemory returns an empty store.
@@ -68,7 +71,11 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.OneLock {
 		width = 0
 	}
-	room := max(o.MaxBytes, leastRoom) >> width
+	o.MaxBytes = max(o.MaxBytes, leastRoom)
+	for width > 0 && o.MaxBytes>>width < leastShard {
+		width--
+	}
+	room := o.MaxBytes >> width
 	m := &Memory{clock: newClock(o.Now), seed: maphash.MakeSeed(), shift: 64 - width}
 	m.shards, m.tables = make([]shard, 1<<width), make([]table, 1<<width)
 	for i := range m.shards {

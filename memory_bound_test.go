@@ -282,3 +282,92 @@ func TestAStepIsKeptWhereSlotsMove(t *testing.T) {
 		}
 	}
 }
+
+// TestReceiptsOfTheForgottenAreVoid: a balance that gave way and was charged anew
+// gives nothing back for what it was charged before.
+func TestReceiptsOfTheForgottenAreVoid(t *testing.T) {
+	long := Per(10, 24*time.Hour)
+	for _, l := range everyKind(1000, time.Hour) {
+		w := newWorldOf(t, MemoryOptions{MaxBytes: 3 * leastRoom / 2, OneLock: true})
+		old := w.decide(withCost(l, "k", 5))
+		for i := 0; w.left(l, "k") < 1000; i++ {
+			if w.clock.Add(1); i == 100_000 {
+				t.Fatalf("%s: the balance nearest to idle did not give way", l.Kind())
+			}
+			w.decide(withCost(long, strconv.Itoa(i), 10))
+		}
+		w.clock.Add(1)
+		anew := w.decide(withCost(l, "k", 10))
+		w.do(algo.Refund, 0, old.Charges...)
+		if left := w.left(l, "k"); left != 990 {
+			t.Errorf("%s: an old receipt gave back %d", l.Kind(), left-990)
+		}
+		w.do(algo.Refund, 0, anew.Charges...)
+		if left := w.left(l, "k"); left != 1000 {
+			t.Errorf("%s: a new receipt gave back %d of 10", l.Kind(), left-990)
+		}
+	}
+}
+
+// TestLogsGiveWayWithTheirReceipts is the same where a log gives way to logs.
+func TestLogsGiveWayWithTheirReceipts(t *testing.T) {
+	w := newWorldOf(t, MemoryOptions{MaxBytes: leastRoom, OneLock: true})
+	l, long := Per(10, time.Hour).Using(algo.SlidingLog), Per(5000, 24*time.Hour).Using(algo.SlidingLog)
+	var old []Charge
+	for i := range 10 {
+		old = append(old, w.decide(withCost(l, "k"+strconv.Itoa(i), 5)).Charges...)
+	}
+	at := w.clock.Load()
+	for i, j := 0, 0; j < len(old); i++ {
+		w.clock.Add(1)
+		w.decide(long.Charge(strconv.Itoa(i % 30)))
+		for j < len(old) && w.left(l, old[j].Key) == 10 {
+			j++ // it gave way
+		}
+	}
+	w.clock.Store(at) // a log gives back by the instant of its entry
+	for _, c := range old {
+		w.decide(withCost(l, c.Key, 10))
+		w.do(algo.Refund, 0, c)
+		if left := w.left(l, c.Key); left > 0 {
+			t.Errorf("a log's old receipt gave back %d", left)
+		}
+	}
+}
+
+// TestLongLogsAreBounded: the longest logs that a limit may have stay within the
+// bound, whatever filled the room before.
+func TestLongLogsAreBounded(t *testing.T) {
+	const room = 4 * leastRoom
+	full := Per(10, 24*time.Hour)
+	for name, fill := range map[string]func(w *world, i int){
+		"balances": func(w *world, i int) { w.decide(withCost(full, strconv.Itoa(i), 10)) },
+		"notes on receipts": func(w *world, i int) {
+			w.decide(full.Charge(strconv.Itoa(i)))
+			w.do(algo.Reset, 0, full.Charge(strconv.Itoa(i)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Notes go at once where a shard is full of them, so all are in one.
+			w := newWorldOf(t, MemoryOptions{MaxBytes: room, OneLock: name != "balances"})
+			for i := 0; w.memory.Stats().Bytes < room-room/500; i++ {
+				w.clock.Add(1)
+				if fill(w, i); i == 1_000_000 {
+					t.Fatalf("%+v: the room does not fill", w.memory.Stats())
+				}
+			}
+			l := Per(5000, 24*time.Hour).Using(algo.SlidingLog)
+			for i := range 4 {
+				for j := range 5000 {
+					w.clock.Add(1)
+					if d := w.decide(l.Charge(fmt.Sprint("log", i))); d.Remaining != int64(4999-j) {
+						t.Fatalf("charge %d of log %d: %+v", j, i, d.Decision)
+					}
+				}
+				if s := w.memory.Stats(); s.Bytes > room {
+					t.Fatalf("%d bytes after log %d, over %d", s.Bytes, i, room)
+				}
+			}
+		})
+	}
+}

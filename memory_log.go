@@ -3,8 +3,9 @@ package weir
 import "github.com/weirhq/weir/algo"
 
 // A sliding log does not fit a slot. Its slot says when it is idle, and the
-// entries stand in the shard's logs, whose bytes count towards the bound: a log
-// grows by doubling up to the 5,000 entries a limit may hold.
+// entries stand in the shard's logs, whose bytes count towards the bound. A log
+// of the 5,000 entries that a limit may hold takes up to 200 KB, dead ones
+// included: see leastShard.
 
 const (
 	entryBytes = 16
@@ -50,14 +51,18 @@ func (s *shard) dropLog(print uint64) {
 	delete(s.logs, print)
 }
 
-// shed brings the shard back within its bytes after a log has grown: of a few
-// logs that the map yields first, which is at random, the one nearest to idle
-// goes. The log of print stays.
+// shed brings the shard back within its bytes after a log has grown. What is idle
+// goes first, then what the table has beyond half of the room, then logs: of a few
+// that the map yields first, which is at random, the one nearest to idle. The log
+// of print stays; ledgers go for it.
 func (s *shard) shed(print uint64, now int64) {
 	if s.bytes() <= s.room {
 		return
 	}
 	s.compact(now)
+	if table := int64(len(s.slots)) * slotBytes; s.bytes() > s.room && 2*table > s.room {
+		s.move(now, len(s.slots)/2, s.expire(now))
+	}
 	for s.bytes() > s.room && len(s.logs) > 1 {
 		var victim uint64
 		var nearest int64 = 1<<63 - 1
@@ -75,9 +80,13 @@ func (s *shard) shed(print uint64, now int64) {
 		}
 		if nearest >= now {
 			s.evicted.Add(1)
+			s.voidAll(now)
 		}
 		e := &s.slots[s.find(victim)]
 		s.abandon(e)
 		e.w = words{}
+	}
+	if s.bytes() > s.room {
+		s.voidAll(now)
 	}
 }

@@ -169,13 +169,24 @@ func (s *shard) voidReceipts(print uint64, stood, due, now int64) {
 	if old := s.ledgers[print]; old != nil {
 		stood = max(stood, old.reset)
 	} else if !s.makeRoom(ledgerBytes, now) {
-		// Nothing may be given back twice, so all receipts here become void
-		// instead of this balance's alone.
-		s.voided = max(s.voided, stood)
-		s.ledgers, s.ledgerBytes = nil, 0
+		s.voidAll(stood)
 		return
 	}
 	s.keep(print, &ledger{reset: stood}, due)
+}
+
+// voidAll makes every receipt of the shard written up to stood void. That is for
+// balances that gave way, whose next owners owe nothing by them, and for want of
+// room: nothing may be given back twice. It leaves the ledgers nothing to refuse.
+func (s *shard) voidAll(stood int64) {
+	s.voided = max(s.voided, stood)
+	for _, l := range s.ledgers { // they may know of times before a step of the clock
+		s.voided = max(s.voided, l.reset)
+		for i := range l.refunds {
+			s.voided = max(s.voided, l.refunds[i].at)
+		}
+	}
+	s.ledgers, s.ledgerBytes = nil, 0
 }
 
 // makeRoom reports whether what is kept beside the slots may grow by so many

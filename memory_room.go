@@ -76,9 +76,9 @@ func (s *shard) fitting(live int) int {
 func (s *shard) move(now int64, size, live int) {
 	var bar rank
 	if 8*live > 5*size {
-		bar = s.bar(now, live)
+		bar = s.bar(now, live, size)
 	}
-	old := s.slots
+	old, gone := s.slots, false
 	slots := make([]slot, size)
 	s.slots, s.used = slots, 0
 	mask := uint64(size - 1)
@@ -90,6 +90,7 @@ func (s *shard) move(now int64, size, live int) {
 		if e.rank().less(bar) {
 			s.evicted.Add(1)
 			s.abandon(e)
+			gone = true
 			continue
 		}
 		j := e.print & mask
@@ -100,6 +101,9 @@ func (s *shard) move(now int64, size, live int) {
 		s.used++
 	}
 	s.table.at(slots)
+	if gone {
+		s.voidAll(now)
+	}
 }
 
 // fewLive is how many balances move within their table. One whose balances are
@@ -143,9 +147,10 @@ func (r rank) compare(o rank) int {
 
 func (r rank) less(o rank) bool { return r.compare(o) < 0 }
 
-// bar returns the rank below which about a sixth of the live balances lie, from
-// a sample.
-func (s *shard) bar(now int64, live int) rank {
+// bar returns the rank below which about a sixth of the live balances lie, or
+// more where a table of size is to be no fuller than five eighths. It goes by a
+// sample.
+func (s *shard) bar(now int64, live, size int) rank {
 	sample := make([]rank, 0, 512)
 	stride := live/cap(sample) + 1
 	seen := 0
@@ -158,5 +163,5 @@ func (s *shard) bar(now int64, live int) rank {
 		}
 	}
 	slices.SortFunc(sample, rank.compare)
-	return sample[len(sample)/6]
+	return sample[len(sample)*max(live/6, live-size*5/8)/live]
 }
