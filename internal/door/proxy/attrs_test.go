@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/identity"
@@ -171,6 +172,33 @@ func TestParseBodyAttr(t *testing.T) {
 	for _, s := range []string{"", "account", "account=email", "=form:email", "account=form:", "account=xml:email", "account=form"} {
 		if a, err := ParseBodyAttr(s); err == nil {
 			t.Errorf("%q is %v", s, a)
+		}
+	}
+}
+
+// deadlines is a door that notes the deadline it was left with.
+type deadlines struct {
+	http.ResponseWriter
+	set  int
+	read time.Time
+}
+
+// SetReadDeadline is for http.ResponseController.
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.set, d.read = d.set+1, at
+	return nil
+}
+
+// TestNoDeadlineStays: the one for the beginning of a body is taken back, whether the
+// body ends there or not. It would end what comes after.
+func TestNoDeadlineStays(t *testing.T) {
+	for _, body := range []string{"email=a", "email=a&x=" + strings.Repeat("x", 2*attrRoom)} {
+		r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(body)))
+		r.Header.Set("Content-Type", form)
+		d := &deadlines{ResponseWriter: httptest.NewRecorder()}
+		readAttrs(d, r, []BodyAttr{{Name: "account", Field: "email"}})
+		if d.set < 2 || !d.read.IsZero() {
+			t.Errorf("%d bytes: set %d times, at last to %v", len(body), d.set, d.read)
 		}
 	}
 }
