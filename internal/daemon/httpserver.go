@@ -23,7 +23,8 @@ type Timeouts struct {
 // apiTimeouts are those of a door whose bodies are small.
 var apiTimeouts = Timeouts{Header: 5 * time.Second, Body: 10 * time.Second, Answer: 15 * time.Second, Idle: 2 * time.Minute}
 
-// streamTimeouts are those of a door that passes streams of any length.
+// streamTimeouts are those of a door that passes streams of any length, and that
+// bounds by itself how long a client may make no progress.
 var streamTimeouts = Timeouts{Header: 10 * time.Second, Idle: 2 * time.Minute}
 
 const maxHeader = 64 << 10
