@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -92,31 +93,69 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A shard without room for notes on refunds gives back nothing, and never twice.
+// A shard without room for notes on resets gives back nothing for what was before
+// them, and goes on giving back for what comes after.
 func TestNothingIsRefundedTwiceForWantOfRoom(t *testing.T) {
-	w := newWorldOf(t, MemoryOptions{MaxBytes: leastRoom})
+	w := newWorldOf(t, MemoryOptions{MaxBytes: leastRoom, OneLock: true})
 	l := Per(10, 24*time.Hour)
-	var receipts []Charge
-	for i := range 20_000 {
+	var old []Charge
+	for i := range leastRoom / ledgerBytes * 5 / 4 {
 		w.clock.Add(1)
-		b := w.decide(l.Charge(fmt.Sprint(i)))
-		receipts = append(receipts, b.Charges[0])
+		c := w.decide(l.Charge(fmt.Sprint(i))).Charges[0]
+		w.do(algo.Reset, 0, c) // to be remembered as void
+		old = append(old, c)
 	}
-	for i := range receipts {
-		w.clock.Add(1)
-		w.do(algo.Reset, 0, receipts[i]) // each is to be remembered as void
+	if w.memory.shards[0].voided == 0 {
+		t.Fatalf("there was room for all: %+v", w.memory.Stats())
 	}
-	for i := range receipts {
+	given := int64(0)
+	for _, c := range slices.Backward(old) {
 		w.clock.Add(1)
-		w.decide(l.Charge(receipts[i].Key))
-		c := receipts[i]
+		anew := w.decide(l.Charge(c.Key))
 		w.do(algo.Refund, 0, c)
-		if left := w.left(l, c.Key); left > 9 {
+		if left := w.left(l, c.Key); left != 9 {
 			t.Fatalf("a receipt from before a reset gave something back: %d left", left)
 		}
+		w.do(algo.Refund, 0, anew.Charges...)
+		given += anew.Charges[0].Receipt.Refunded
 	}
-	if s := w.memory.Stats(); s.Bytes > leastRoom {
-		t.Errorf("%d bytes", s.Bytes)
+	if s := w.memory.Stats(); s.Bytes > leastRoom || given < 1000 {
+		t.Errorf("%d bytes, and %d receipts from after the resets were good", s.Bytes, given)
+	}
+}
+
+// TestRefundsAreNotedForAsLongAsAClockMayStep: a receipt is good once, also where
+// its balance was idle and the clock then goes back by less than MaxSkew.
+func TestRefundsAreNotedForAsLongAsAClockMayStep(t *testing.T) {
+	for _, l := range everyKind(10, 10*time.Second) {
+		for name, pass := range map[string]func(w *world){
+			"a table is looked through": func(w *world) {
+				for i := range 50 {
+					w.decide(l.Charge("another" + strconv.Itoa(i)))
+				}
+			},
+			"another refund": func(w *world) { w.refundOne(l, "k") },
+		} {
+			w := newWorldOf(t, MemoryOptions{OneLock: true})
+			old := w.decide(withCost(l, "k", 5))
+			w.do(algo.Refund, 0, old.Charges...)
+			idle := l.Kind().Window() || l.Kind() == algo.SlidingLog
+			w.at(5500 * time.Millisecond)
+			if idle {
+				w.at(11 * time.Second)
+			}
+			pass(w)
+			w.at(time.Second)
+			if idle {
+				w.at(2 * time.Second)
+			}
+			before := w.left(l, "k")
+			w.decide(withCost(l, "k", 4))
+			w.do(algo.Refund, 0, old.Charges...)
+			if left := w.left(l, "k"); left != before-4 {
+				t.Errorf("%s, %s: a receipt was good twice: %d left of %d", l.Kind(), name, left, before)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/weirhq/weir/algo"
 )
@@ -291,12 +292,15 @@ func TestConcurrentVerbs(t *testing.T) {
 // TestKeysAreNotKept: a key may live in a buffer that is used again.
 func TestKeysAreNotKept(t *testing.T) {
 	w := newWorld(t)
-	buffer := []byte("first")
-	l := PerMinute(5)
-	w.decide(l.Charge(string(buffer)))
-	copy(buffer, "other")
-	if left := w.left(l, "first"); left != 4 || w.left(l, "other") != 5 {
-		t.Errorf("%d remain of first, %d of other", left, w.left(l, "other"))
+	for _, l := range everyKind(5, time.Minute) {
+		buffer := []byte("first")
+		key := unsafe.String(&buffer[0], len(buffer))
+		w.decide(l.Charge(key))
+		w.do(algo.Block, time.Second, PerMinute(6).Named("blocked").Charge(key))
+		copy(buffer, "other")
+		if first, other := w.left(l, "first"), w.left(l, "other"); first != 4 || other != 5 {
+			t.Errorf("%s: %d remain of first, %d of other", l.Kind(), first, other)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ func (m *Memory) takeAt(d *Decision, now int64, print uint64, cost int64, l *Lim
 	us, part := algo.Regained(cost, n, period)
 	s := m.shard(print)
 	if !s.mu.TryLock() {
-		s.lock()
+		s.lockHeld()
 	}
 	at := s.find(print)
 	full, phase := now, int64(0)
