@@ -42,12 +42,14 @@ func serveConstant() {
 
 // TestCost is POST /v1/take beside a constant behind net/http.
 func TestCost(t *testing.T) {
-	door := doorcost.Weir(t, "http", "--admin", "off", "--http", "127.0.0.1:0")
+	door := func(t *testing.T) *doorcost.Server {
+		return doorcost.Weir(t, "http", "--admin", "off", "--http", "127.0.0.1:0")
+	}
 	most := 1.2
 	if !doorcost.Long() {
 		most = 3 // short rounds on a busy machine
 	}
-	doorcost.Compare(t, "HTTP take", door, doorcost.Serve(t, "constant"), doorcost.Scale(40_000), most, func(addr string, calls int) {
+	doorcost.Compare(t, "HTTP take", door, doorcost.Constant, doorcost.Scale(40_000), most, func(t *testing.T, addr string, calls int) {
 		const callers, keys = 32, 10_000
 		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 		defer client.CloseIdleConnections()

@@ -34,13 +34,14 @@ func serveConstant() {
 
 // TestCost is RESP at pipeline 16.
 func TestCost(t *testing.T) {
-	door := doorcost.Weir(t, "resp", "--http", "off", "--admin", "off", "--resp", "127.0.0.1:0")
-	constant := doorcost.Serve(t, "constant")
+	door := func(t *testing.T) *doorcost.Server {
+		return doorcost.Weir(t, "resp", "--http", "off", "--admin", "off", "--resp", "127.0.0.1:0")
+	}
 	most := 1.2
 	if !doorcost.Long() {
 		most = 3 // short rounds on a busy machine
 	}
-	doorcost.Compare(t, "CL.THROTTLE at pipeline 16", door, constant, doorcost.Scale(800_000), most, func(addr string, calls int) {
+	doorcost.Compare(t, "CL.THROTTLE at pipeline 16", door, doorcost.Constant, doorcost.Scale(800_000), most, func(t *testing.T, addr string, calls int) {
 		const clients, pipeline, keys = 8, 16, 10_000
 		var all sync.WaitGroup
 		for c := range clients {

@@ -133,12 +133,14 @@ func files(t *testing.T) string {
 
 // TestCost is the door beside a constant behind the same gRPC server.
 func TestCost(t *testing.T) {
-	door := doorcost.Weir(t, "grpc", "--http", "off", "--admin", "off", "--grpc", "127.0.0.1:0", "--rls-config", files(t))
+	door := func(t *testing.T) *doorcost.Server {
+		return doorcost.Weir(t, "grpc", "--http", "off", "--admin", "off", "--grpc", "127.0.0.1:0", "--rls-config", files(t))
+	}
 	most := 1.2
 	if !doorcost.Long() {
 		most = 3 // short rounds on a busy machine
 	}
-	doorcost.Compare(t, "RLS", door, doorcost.Serve(t, "constant"), doorcost.Scale(40_000), most, func(addr string, calls int) { load(t, addr, calls) })
+	doorcost.Compare(t, "RLS", door, doorcost.Constant, doorcost.Scale(40_000), most, func(t *testing.T, addr string, calls int) { load(t, addr, calls) })
 }
 
 // TestThroughput is the door on Redis beside a plain INCRBY and EXPIRE a call on
