@@ -79,7 +79,7 @@ var (
 	regionsGuessed = Definition{Name: "weir_regions_guessed_units_total", Kind: Counter,
 		Help: "Units debited for regions that were cut off."}
 	regionsLost = Definition{Name: "weir_regions_lost_changes_total", Kind: Counter, Labels: []string{"cause"},
-		Help: "Changed keys that were heard and could not be debited here (unread), and debits that were not told for too many keys in use (forgotten)."}
+		Help: "Changed keys that were heard and could not be debited here (unread), and debits that were not told, since too many waited to be (forgotten)."}
 	regionsTrip = Definition{Name: "weir_regions_trip_seconds", Kind: Gauge,
 		Help: "Time from sending to the region that answers last to its acknowledgement."}
 	regionsBound = Definition{Name: "weir_regions_overshoot_bound", Kind: Gauge, Labels: []string{"rule"},
