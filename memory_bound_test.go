@@ -112,9 +112,10 @@ func TestNothingIsRefundedTwiceForWantOfRoom(t *testing.T) {
 	for _, c := range slices.Backward(old) {
 		w.clock.Add(1)
 		anew := w.decide(l.Charge(c.Key))
-		w.do(algo.Refund, 0, c)
-		if left := w.left(l, c.Key); left != 9 {
-			t.Fatalf("a receipt from before a reset gave something back: %d left", left)
+		again := []Charge{c}
+		w.do(algo.Refund, 0, again...)
+		if again[0].Receipt.Refunded != 0 { // what is left is rounded, and shows less
+			t.Fatal("a receipt from before a reset gave something back")
 		}
 		w.do(algo.Refund, 0, anew.Charges...)
 		given += anew.Charges[0].Receipt.Refunded
