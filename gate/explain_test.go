@@ -54,6 +54,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestResetAndBlock covers B291: no companion of the balance is left behind.
 func TestResetAndBlock(t *testing.T) {
 	for _, l := range []string{"2/min", "2/min algorithm=fixed_window", "2/min algorithm=sliding_window", "2/min algorithm=sliding_log", "2/min algorithm=leaky_bucket burst=1"} {
 		var now clock
@@ -91,6 +92,8 @@ func TestResetAndBlock(t *testing.T) {
 	}
 }
 
+// TestReload covers B281, B283 and B285: a reload keeps balances, a changed
+// limit is in force at once for everybody, and a raise never denies.
 func TestReload(t *testing.T) {
 	var now clock
 	with := func(l string) *policy.Policy {

@@ -14,10 +14,7 @@ import (
 	"github.com/weirhq/weir/policy"
 )
 
-// clock is a store's clock that stands still until it is moved.
-
 // TestOneBill: a refusal by any limit debits none of them.
-
 func TestOneBill(t *testing.T) {
 	var now clock
 	p := compiled(t,
@@ -150,17 +147,24 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestTries counts how a try answers beside its live limit: all four cells.
-
-// TestNoWait: a door that cannot hold a request admits from a leaky bucket only
-
-// what need not wait, on the balance that other doors use.
-
-// TestReset covers B291: no companion of the balance is left behind.
-
-// TestReload covers B281, B283 and B285: a reload keeps balances, a changed
-
-// limit is in force at once for everybody, and a raise never denies.
+// TestPutForgets: who gets a verdict from the pool gets nothing of who had it before.
+func TestPutForgets(t *testing.T) {
+	var now clock
+	g := New(limiter(t, &now), resolver(t, ""), compiled(t, policy.Rule{Name: "r", Key: key(t, "ip"), Limit: limit(t, "1/min")}))
+	c := call("GET", "/", "192.0.2.1", "k-acme")
+	v := Get()
+	v.Door, v.NoWait, v.MaxDelay, v.Sketch, v.Bill.NoReceipts = "door", true, time.Second, g.Sketch(c), true
+	if err := g.Decide(context.Background(), c, v); err != nil || v.Sketch == nil {
+		t.Fatal(err)
+	}
+	Put(v)
+	if v.Door != "" || v.NoWait || v.MaxDelay != 0 || v.Sketch != nil || v.Bill.NoReceipts {
+		t.Errorf("kept of the door: %q %v %v %v %v", v.Door, v.NoWait, v.MaxDelay, v.Sketch, v.Bill.NoReceipts)
+	}
+	if v.Rules != nil || v.Rule != nil || v.Exempt || v.Caller.Tenant != "" || len(v.Bill.Charges) != 0 || v.Bill.Decision != (weir.Decision{}) || v.Bill.Note != nil {
+		t.Errorf("kept of the request: %+v", v)
+	}
+}
 
 func TestDecideAllocatesNothing(t *testing.T) {
 	var now clock

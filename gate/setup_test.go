@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/policy"
 )
 
+// clock is a store's clock that stands still until it is moved.
 type clock struct{ now int64 }
 
 func (c *clock) pass(d time.Duration) { c.now += int64(d / time.Microsecond) }

@@ -9,6 +9,7 @@ import (
 	"github.com/weirhq/weir/policy"
 )
 
+// TestTries counts how a try answers beside its live limit: all four cells.
 func TestTries(t *testing.T) {
 	var now clock
 	g := New(limiter(t, &now), nil, compiled(t,
@@ -68,6 +69,8 @@ func TestShadow(t *testing.T) {
 	}
 }
 
+// TestNoWait: a door that cannot hold a request admits from a leaky bucket only
+// what need not wait, on the balance that other doors use.
 func TestNoWait(t *testing.T) {
 	var now clock
 	g := New(limiter(t, &now), nil, compiled(t,
