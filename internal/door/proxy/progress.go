@@ -138,8 +138,13 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter. That the client is to go on net/http
+// tells by itself when the body is first read, which may be before the upstream's
+// word gets here: that would be told twice.
 func (c *client) WriteHeader(status int) {
+	if status == http.StatusContinue {
+		return
+	}
 	reads := c.beginWrite()
 	defer c.endWrite(reads)
 	c.ResponseWriter.WriteHeader(status)

@@ -177,3 +177,33 @@ func TestContinue(t *testing.T) {
 		t.Errorf("%q %v", line, err)
 	}
 }
+
+// TestContinueIsToldOnce, however often the upstream says it.
+func TestContinueIsToldOnce(t *testing.T) {
+	b := newBench(t, settings{}, func(w http.ResponseWriter, _ *http.Request) {
+		conn, buffer, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n")
+		body := make([]byte, 4)
+		_, err = io.ReadFull(buffer, body)
+		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s %v", body, err)
+	})
+	conn, reader := raw(t, b, "POST / HTTP/1.1", "Host: h", "Expect: 100-continue", "Content-Length: 4")
+	for _, want := range []int{100, 200} {
+		w, err := http.ReadResponse(reader, nil)
+		if err != nil || w.StatusCode != want {
+			t.Fatalf("%v %v, not %d", w, err, want)
+		}
+		if want == 100 {
+			fmt.Fprint(conn, "body")
+			continue
+		}
+		if got, err := io.ReadAll(w.Body); err != nil || string(got) != "body <nil>" {
+			t.Errorf("%s %v", got, err)
+		}
+	}
+}
