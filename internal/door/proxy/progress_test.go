@@ -16,7 +16,7 @@ import (
 func stuckBench(t *testing.T) (b *bench, talk chan string) {
 	t.Helper()
 	talk = make(chan string)
-	o := Options{Connections: 2, ProgressWithin: 200 * time.Millisecond}
+	o := Options{Connections: 2, ProgressWithin: 500 * time.Millisecond}
 	return newBench(t, settings{options: o}, func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		switch r.URL.Path {
@@ -87,7 +87,7 @@ func TestStuckClientsAreGivenUp(t *testing.T) {
 				raw(t, b, lines...) // and is not read
 			}
 			us := b.door.upstream.Transport.(*upstreams)
-			for us.all[0].active.Load() < 2 {
+			for us.turn.Load() < 2 { // both are on their way
 				<-time.After(time.Millisecond)
 			}
 			for range 4 {
@@ -175,7 +175,7 @@ func TestIdleIsNotStuck(t *testing.T) {
 			body, err := io.ReadAll(r.Body)
 			fmt.Fprintf(w, "%d %v", len(body), err)
 		})
-		door := newBenchAt(t, settings{options: Options{ProgressWithin: 200 * time.Millisecond}}, up)
+		door := newBenchAt(t, settings{options: Options{ProgressWithin: 500 * time.Millisecond}}, up)
 		mine, writer := io.Pipe()
 		defer writer.Close()
 		r, err := http.NewRequestWithContext(t.Context(), "POST", door.url, mine)
@@ -233,15 +233,15 @@ func TestSlowIsNotStuck(t *testing.T) {
 	var sent sync.WaitGroup
 	body, writer := io.Pipe()
 	sent.Go(func() {
-		for range 6 { // all of it takes twice as long as a client may be stuck
-			<-time.After(70 * time.Millisecond)
+		for range 10 { // all of it takes twice as long as a client may be stuck
+			<-time.After(100 * time.Millisecond)
 			if _, err := io.WriteString(writer, "part"); err != nil {
 				t.Error(err)
 			}
 		}
 		_ = writer.Close()
 	})
-	if w, got := b.do(t, "POST", "/body", body); w.StatusCode != 200 || got != "24 <nil>" {
+	if w, got := b.do(t, "POST", "/body", body); w.StatusCode != 200 || got != "40 <nil>" {
 		t.Errorf("%d %s", w.StatusCode, got)
 	}
 	sent.Wait()
