@@ -5,19 +5,27 @@ import "math/bits"
 // balanceHash identifies the balance that c falls on, the same in every process. It is
 // a hash against mistakes, made for speed: every debit writes one.
 func (c *Charge) balanceHash() uint64 {
-	l := &c.Limit
-	h := mix(uint64(l.period)<<16|uint64(l.kind)<<8|uint64(l.unit), 0x9E3779B97F4A7C15)
-	h = hashString(h, c.Key)
+	h := hashString(c.Limit.tag, c.Key)
 	if c.Space != "" {
 		h = hashString(h, c.Space)
 	}
+	return h
+}
+
+// tagged returns l with the tag of what it is beside its key and space: hashed once,
+// where a limit is made, and not for each charge.
+func (l Limit) tagged() Limit {
+	if l.unlimited {
+		return l // keeps no balance
+	}
+	l.tag = mix(uint64(l.period)<<16|uint64(l.kind)<<8|uint64(l.unit), 0x9E3779B97F4A7C15)
 	if l.name != "" {
-		h = hashString(h, l.name) ^ 1 // a name is no space
+		l.tag = hashString(l.tag, l.name) ^ 1 // a name is no zone
 	}
 	if l.zone != nil {
-		h = hashString(h, l.zone.name)
+		l.tag = hashString(l.tag, l.zone.name)
 	}
-	return h
+	return l
 }
 
 // hashString takes in s, eight bytes at a time, and its length.

@@ -232,7 +232,7 @@ func (b *Bill) enter(i int) error {
 	for j := range b.balances {
 		bal := &b.balances[j]
 		first := bal.Charge
-		if first.Key != c.Key || first.Space != c.Space || !first.Limit.sameBalance(&c.Limit) {
+		if !first.Limit.sameBalance(&c.Limit) || first.Key != c.Key || first.Space != c.Space {
 			continue
 		}
 		if !first.Limit.sameQuota(&c.Limit) {

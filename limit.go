@@ -19,6 +19,7 @@ type Limit struct {
 	period    int64 // microseconds; nominal for a calendar period
 	zone      *zone // fixed window in calendar periods, or nil
 	name      string
+	tag       uint64 // of whose balance it keeps, but for key and space: see tagged
 	kind      algo.Kind
 	unit      unit // of zone's periods
 	failure   Failure
@@ -63,7 +64,7 @@ func (l Limit) Using(k algo.Kind) Limit { l.kind = k; return l.checked() }
 
 // Named sets the name, which is part of what a balance belongs to: two limits
 // with different names on one key never share a balance.
-func (l Limit) Named(name string) Limit { l.name = name; return l }
+func (l Limit) Named(name string) Limit { l.name = name; return l.tagged() }
 
 // OnFailure sets the answer for when the store cannot decide.
 func (l Limit) OnFailure(f Failure) Limit { l.failure = f; return l }
@@ -237,6 +238,7 @@ func (l Limit) checked() Limit {
 	if l.n > 0 && (l.kind == algo.TokenBucket && l.burst == l.n || l.kind == algo.LeakyBucket && l.burst == 0) {
 		l.burst = noBurst
 	}
+	l = l.tagged()
 	l.sound = false
 	if l.kind == algo.TokenBucket && l.burst == noBurst && !l.unlimited && l.zone == nil {
 		// The usual limit, without the detour over a Quota.
@@ -252,9 +254,10 @@ func (l *Limit) sameQuota(m *Limit) bool {
 	return l.n == m.n && l.burst == m.burst && l.unlimited == m.unlimited
 }
 
-// sameBalance reports whether two limits keep one balance for a key.
+// sameBalance reports whether two limits keep one balance for a key. Those that do not
+// mostly differ in their tags.
 func (l *Limit) sameBalance(m *Limit) bool {
-	return l.kind == m.kind && l.period == m.period && l.zone == m.zone && l.unit == m.unit && l.name == m.name
+	return l.tag == m.tag && l.kind == m.kind && l.period == m.period && l.zone == m.zone && l.unit == m.unit && l.name == m.name
 }
 
 // String returns the limit in the spelling ParseLimit reads.
