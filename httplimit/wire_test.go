@@ -13,6 +13,7 @@ import (
 	"net/textproto"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,7 +59,14 @@ func limited(t *testing.T, h http.HandlerFunc) http.Handler {
 func onEachWire(t *testing.T, h func(t *testing.T) http.Handler, test func(t *testing.T, proto int, url string, c *http.Client)) {
 	for _, wire := range wires {
 		t.Run(wire.name, func(t *testing.T) {
-			s, c := wire.serve(t, h(t))
+			var serving sync.WaitGroup
+			handler := h(t)
+			s, c := wire.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				serving.Add(1)
+				defer serving.Done()
+				handler.ServeHTTP(w, r)
+			}))
+			defer serving.Wait() // the server does not, for HTTP/2 in the clear
 			defer s.Close()
 			c.Timeout = 20 * time.Second
 			test(t, wire.proto, s.URL, c)
@@ -149,6 +157,9 @@ func TestServerSentEvents(t *testing.T) {
 			if n == 0 {
 				next <- struct{}{}
 			}
+		}
+		if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 { // who hangs up breaks the last flush off
+			t.Errorf("after both events: %q %v", rest, err)
 		}
 	})
 }
