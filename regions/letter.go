@@ -38,7 +38,7 @@ func (e *Exchange) Letter(name string) *Letter {
 	if len(p.first.keys) == 0 || len(p.way) >= p.window {
 		return nil
 	}
-	l := &Letter{Peer: name, payload: encode(nil, nil), since: p.first.since, left: e.settings.Now()}
+	l := &Letter{Peer: name, payload: encode(nil), since: p.first.since, left: e.settings.Now()}
 	p.pick(func(who account) bool {
 		c := &e.known[who].total
 		longer := encodeOne(l.payload, c)

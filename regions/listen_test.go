@@ -39,7 +39,7 @@ func TestALetterIsDoneWithOnce(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s, server, client := closed(t)
-	server.Must(t, "XADD", s.key("in"), "1-1", "f", "us", "k", s.o.Store.Fingerprint(), "b", string(encode(nil, nil)))
+	server.Must(t, "XADD", s.key("in"), "1-1", "f", "us", "k", s.o.Store.Fingerprint(), "b", string(encode(nil)))
 	server.Must(t, "ACL", "SETUSER", "default", "-xdel")
 	if s.read(ctx, client) == nil {
 		t.Fatal("a letter that cannot be taken out is no error")
@@ -73,7 +73,7 @@ func TestAStoreThatDebitsNothing(t *testing.T) {
 	q := c.Limit.Quota()
 	taken := s.o.Store.Consumed(&c, &q, &algo.View{}, 1)
 	taken.Incarnation = "us"
-	letter := string(encode(nil, []redisstore.Consumption{taken}))
+	letter := string(encode([]redisstore.Consumption{taken}))
 	server.Must(t, "XADD", s.key("in"), "*", "f", "us", "k", s.o.Store.Fingerprint(), "b", letter)
 	await(t, "it is told", func() bool { return faults.count(undebitable) == 1 })
 	if n := server.Must(t, "XLEN", s.key("in")); n != "1" {

@@ -264,7 +264,7 @@ func TestLettersThatAreNotUnderstood(t *testing.T) {
 	faults := &lines{}
 	there := testredis.Start(t).URL()
 	s := startService(t, "eu", server, map[string]string{"us": there, "asia": there}, faults)
-	secret, good := s.o.Store.Fingerprint(), string(encode(nil, nil))
+	secret, good := s.o.Store.Fingerprint(), string(encode(nil))
 	for range 20 {
 		for _, letter := range [][3]string{{"us", "another", good}, {"asia", secret, good}, {"asia", secret, "unknown"}, {"mars", secret, good}, {"us", secret, good}} {
 			server.Must(t, "XADD", s.key("in"), "*", "f", letter[0], "k", letter[1], "b", letter[2])

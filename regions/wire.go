@@ -21,9 +21,9 @@ const (
 // errLetter is a payload that this version does not read.
 var errLetter = errors.New("a region's message does not parse; regions must run versions that know each other's")
 
-// encode appends a letter's payload to b.
-func encode(b []byte, taken []redisstore.Consumption) []byte {
-	b = append(b, version)
+// encode returns a letter's payload.
+func encode(taken []redisstore.Consumption) []byte {
+	b := []byte{version}
 	for i := range taken {
 		b = encodeOne(b, &taken[i])
 	}
