@@ -271,8 +271,17 @@ func requestOf(t *testing.T, b *weir.Bill, now int64) *request {
 	return r
 }
 
-// send carries out the requests in one flight.
+// send carries out the requests in one flight, which nothing refuses.
 func (w *way) send(t *testing.T, requests []*request, now int64) {
+	t.Helper()
+	if refused, err := w.carry(t, requests, now); refused != "" || err != nil {
+		t.Fatal(refused, err)
+	}
+}
+
+// carry carries out the requests in one flight, and returns the server's word if it
+// refused the writes.
+func (w *way) carry(t *testing.T, requests []*request, now int64) (refused string, err error) {
 	t.Helper()
 	f := newFlight()
 	f.reset(requests)
@@ -282,9 +291,8 @@ func (w *way) send(t *testing.T, requests []*request, now int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, refused, err := f.decode(reply); refused != "" || err != nil {
-		t.Fatal(refused, err)
-	}
+	_, refused, err = f.decode(reply)
+	return refused, err
 }
 
 // Prints use all of the hosts that a desk has for them: any of their bits tells apart.

@@ -302,19 +302,11 @@ func TestAUsualFlightTellsOfARefusedWrite(t *testing.T) {
 			"two":            {{Charges: []weir.Charge{one}}, {Charges: []weir.Charge{two}}},
 			"one of two":     {{Charges: []weir.Charge{one, two}}},
 		} {
-			f := newFlight()
 			var requests []*request
 			for _, b := range bills {
 				requests = append(requests, requestOf(t, b, now))
 			}
-			f.reset(requests)
-			names, body, which := f.encode(0)
-			reply, err := rueidisScripter{func() (rueidis.Client, error) { return w.client, nil }}.
-				Eval(t.Context(), w.text, names, []string{body, which, formatInt(now)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, refused, err := f.decode(reply); err != nil || !strings.HasPrefix(refused, "NOREPLICAS") {
+			if refused, err := w.carry(t, requests, now); err != nil || !strings.HasPrefix(refused, "NOREPLICAS") {
 				t.Errorf("%s, %s: refused with %q (%v), want NOREPLICAS", kind, what, refused, err)
 			}
 		}
