@@ -290,7 +290,7 @@ func TestShippedCONC(t *testing.T) {
 		l := PerMinute(1)
 		for i := range 100_000 {
 			c := l.Charge(fmt.Sprint("key", i))
-			shards[m.printOf(&c)>>m.shift]++
+			shards[m.print(&c)>>m.shift]++
 		}
 		for s, n := range shards {
 			if n > 400 { // 195 on average

@@ -39,6 +39,7 @@ func newWorldOf(t *testing.T, o MemoryOptions) *world {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
+		restful(t, w.memory)
 	})
 	w.Limiter = l
 	return w

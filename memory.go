@@ -10,10 +10,12 @@ import (
 	"github.com/weirhq/weir/algo"
 )
 
-// The memory store keeps a balance in 32 bytes: a keyed 64-bit print of whose
-// it is and three words of state. There is no key, no pointer and no sweeper.
+// The memory store keeps a balance in 32 bytes: a keyed print of whose it is, in 62
+// bits, with two for the slot's lock, and three words of state. There is no key, no
+// pointer and no sweeper.
 //
-//	shard ─ mutex ─ slots  │print│w0 w1 w2│print│w0 w1 w2│…   two to a cache line
+//	shard ─ mutex ─ slots  │id│w0 w1 w2│id│w0 w1 w2│…   two to a cache line
+//	                        id: print and lock, see memory_slot.go
 //	                        w0: the microsecond at which the balance is idle,
 //	                            that is as if never used, above 12 bits of state
 //
@@ -23,11 +25,14 @@ import (
 // way as well: a balance that is nearly full again forgets little, a drained one
 // would let its caller start anew. Maps of pointers were rejected for what the
 // garbage collector makes of ten million of them, and keys for their size; two
-// keys share a print once in 2^64 pairs, under a seed that callers cannot know.
+// keys share a print once in 2^62 pairs, under a seed that callers cannot know.
 //
-// Locks: a bill locks its shards in ascending order, so bills cannot wait for
-// each other in a circle. Nothing under a lock reads the clock or calls out, and
-// what allocates there is growth: of a table, a log, a ledger, the blocks.
+// Locks: what is there already is decided by its slots alone, each a lock of its own
+// (memory_slot.go). All else is under the shard's mutex, and takes the slots besides;
+// a bill locks its shards in ascending order, so bills cannot wait for each other in a
+// circle, and who holds a slot without a mutex waits for nothing. Nothing under a lock
+// reads the clock or calls out, and what allocates there is growth: of a table, a log,
+// a ledger, the blocks.
 
 // MemoryOptions configures NewMemory.
 type MemoryOptions struct {
@@ -155,106 +160,12 @@ func (m *Memory) Apply(_ context.Context, bills []*Bill) {
 			if b.Err = b.prepare(); b.Err != nil { // cannot be: short looked
 				continue
 			}
-			m.applyOne(b, &b.balances[0], now)
-		case len(b.balances) == 1 && b.balances[0].Trial == 0:
-			m.applyOne(b, &b.balances[0], now)
+			m.decide(b, now)
 		case len(b.balances) > 0:
-			m.applyAll(b, now)
+			m.decide(b, now)
 		}
 		b.Settle("memory")
 	}
-}
-
-// applyOne decides the usual bill: one balance, one shard.
-func (m *Memory) applyOne(b *Bill, bal *Balance, now int64) {
-	print := b.print // fetch wrote it
-	s := m.shard(print)
-	wait := int64(b.MaxWait / time.Microsecond)
-	s.mu.Lock()
-	at := s.find(print)
-	s.judge(at, print, now, wait, bal)
-	if b.Verb == algo.Take && bal.Cost != 0 { // below 0 is a sum too large to be one
-		if bal.View.Stepped {
-			at = s.stepBack(at, print, bal)
-			m.stepped.Add(1)
-		}
-		if bal.Fits {
-			s.debit(at, print, now, bal)
-		}
-	}
-	s.mu.Unlock()
-}
-
-// applyAll decides a bill over several balances: judge all, then debit all.
-func (m *Memory) applyAll(b *Bill, now int64) {
-	var room [8]uint64
-	var places [algo.MaxCharges]int
-	prints := room[:0]
-	if len(b.balances) > len(room) {
-		prints = make([]uint64, 0, algo.MaxCharges)
-	}
-	key, hash := "", uint64(0) // charges of one bill often share a key
-	for i := range b.balances {
-		c := b.balances[i].Charge
-		if c.Key != key {
-			key, hash = c.Key, maphash.String(m.seed, c.Key)
-		}
-		prints = append(prints, m.printUnder(hash, c.Space, &c.Limit))
-	}
-	wait := int64(b.MaxWait / time.Microsecond)
-	locked := m.lock(prints)
-	for i, print := range prints { // apart from judging, so that the waits for memory overlap
-		places[i] = m.shard(print).find(print)
-	}
-	refused, culprit := 0, -1
-	for i := range b.balances {
-		bal := &b.balances[i]
-		if bal.Trial != 0 {
-			continue
-		}
-		s := m.shard(prints[i])
-		s.judge(places[i], prints[i], now, wait, bal)
-		if !bal.Fits && bal.Cost != 0 {
-			refused++
-			culprit = i
-		}
-	}
-	take := b.Verb == algo.Take
-	for i := range b.balances {
-		bal := &b.balances[i]
-		s := m.shard(prints[i])
-		if bal.Trial != 0 || !take || bal.Cost == 0 {
-			continue
-		}
-		at := s.still(places[i], prints[i])
-		if bal.View.Stepped {
-			at = s.stepBack(at, prints[i], bal)
-			m.stepped.Add(1)
-		}
-		if refused == 0 {
-			s.debit(at, prints[i], now, bal)
-		}
-	}
-	for i := range b.balances { // trials, after the verdict
-		bal := &b.balances[i]
-		if bal.Trial == 0 {
-			continue
-		}
-		s := m.shard(prints[i])
-		at := s.find(prints[i])
-		s.judge(at, prints[i], now, wait, bal)
-		if !take || bal.Cost == 0 {
-			continue
-		}
-		if bal.View.Stepped {
-			at = s.stepBack(at, prints[i], bal)
-			m.stepped.Add(1)
-		}
-		if bal.Fits && (refused == 0 || refused == 1 && int(bal.Trial)-1 == culprit) {
-			s.debit(at, prints[i], now, bal)
-		}
-	}
-	m.unlock(locked)
 }
 
 // command carries out the verbs that have no answer but done.
@@ -265,7 +176,7 @@ func (m *Memory) command(b *Bill) {
 		if c.Limit.unlimited {
 			continue
 		}
-		print := m.printOf(c)
+		print := m.print(c)
 		s := m.shard(print)
 		s.mu.Lock()
 		switch b.Verb {
@@ -281,66 +192,23 @@ func (m *Memory) command(b *Bill) {
 }
 
 func (m *Memory) shard(print uint64) *shard { return &m.shards[print>>m.shift] }
-
-// locks is a set of shards as a bit map: iterating it is the ascending order.
-type locks [1 << shardBits / 64]uint64
-
-func (m *Memory) lock(prints []uint64) (set locks) {
-	if m.shift == 64 {
-		m.shards[0].mu.Lock()
-		return set
-	}
-	for _, p := range prints {
-		i := p >> m.shift
-		set[i/64] |= 1 << (i % 64)
-	}
-	for w, word := range set {
-		for ; word != 0; word &= word - 1 {
-			m.shards[w*64+bits.TrailingZeros64(word)].mu.Lock()
-		}
-	}
-	return set
-}
-
-func (m *Memory) unlock(set locks) {
-	if m.shift == 64 {
-		m.shards[0].mu.Unlock()
-		return
-	}
-	for w, word := range set {
-		for ; word != 0; word &= word - 1 {
-			m.shards[w*64+bits.TrailingZeros64(word)].mu.Unlock()
-		}
-	}
-}
-
-func (m *Memory) printOf(c *Charge) uint64 { return m.print(c.Key, c.Space, &c.Limit) }
+func (m *Memory) table(print uint64) *table { return &m.tables[print>>m.shift] }
 
 // print is whose balance a charge falls on: its space, key, limit name,
 // algorithm and period. The high bits choose the shard, the low bits the slot.
-func (m *Memory) print(key, space string, l *Limit) uint64 {
-	return m.printUnder(maphash.String(m.seed, key), space, l)
+func (m *Memory) print(c *Charge) uint64 {
+	return printOf(m.suffix(c.Space, &c.Limit), maphash.String(m.seed, c.Key))
 }
 
-// printUnder is print for who has the hash of the key.
-func (m *Memory) printUnder(hash uint64, space string, l *Limit) uint64 {
-	return max(1, m.suffix(space, l)^hash) // 0 marks an empty slot
+func printOf(suffix, key uint64) uint64 {
+	return max(1, (suffix^key)&^flags) // 0 marks an empty slot
 }
 
-// suffix is what a print has of all but the key.
+// suffix is what a print has of all but the key. Keys are the callers' choice and
+// hashed under the seed; spaces and limits are whose limiter it is.
 func (m *Memory) suffix(space string, l *Limit) uint64 {
-	id := uint64(l.period)<<8 | uint64(l.kind)<<4 | uint64(l.unit)
-	if l.name != "" {
-		id += bits.RotateLeft64(maphash.String(m.seed, l.name), 21)
+	if space == "" {
+		return l.tag
 	}
-	if space != "" {
-		id += bits.RotateLeft64(maphash.String(m.seed, space), 42)
-	}
-	if l.zone != nil {
-		id += bits.RotateLeft64(maphash.String(m.seed, l.zone.name), 11)
-	}
-	// A multiplication by an odd number and folding spread id over all bits;
-	// it is injective, so limits of one key never share a print.
-	id *= 0x9E3779B97F4A7C15
-	return id ^ id>>32
+	return l.tag ^ bits.RotateLeft64(maphash.String(m.seed, space), 42)
 }

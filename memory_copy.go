@@ -6,7 +6,7 @@ import "github.com/weirhq/weir/algo"
 // that was never charged is an empty one. It is for simulations that ask what
 // would have been: of the other algorithms a Balance's View tells all there is.
 func (m *Memory) CopyLog(c *Charge) *algo.Log {
-	print := m.printOf(c)
+	print := m.print(c)
 	s := m.shard(print)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,15 +1,35 @@
 package weir
 
-// lockHeld takes the shard's lock, which was held when the caller tried it: that
-// try is compiled into the caller, this is not. A holder is done within some tens
-// of nanoseconds, which is less than sync.Mutex spends on one look before it sleeps.
-func (s *shard) lockHeld() {
-	for range lockTries {
-		if s.mu.TryLock() {
-			return
+import "math/bits"
+
+// locks is a set of shards as a bit map: iterating it is the ascending order.
+type locks [1 << shardBits / 64]uint64
+
+func (m *Memory) lock(prints []uint64) (set locks) {
+	if m.shift == 64 {
+		m.shards[0].mu.Lock()
+		return set
+	}
+	for _, p := range prints {
+		i := p >> m.shift
+		set[i/64] |= 1 << (i % 64)
+	}
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			m.shards[w*64+bits.TrailingZeros64(word)].mu.Lock()
 		}
 	}
-	s.mu.Lock()
+	return set
 }
 
-const lockTries = 10
+func (m *Memory) unlock(set locks) {
+	if m.shift == 64 {
+		m.shards[0].mu.Unlock()
+		return
+	}
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			m.shards[w*64+bits.TrailingZeros64(word)].mu.Unlock()
+		}
+	}
+}

@@ -22,7 +22,7 @@ func (s *shard) log(print uint64, w *words) *algo.Log {
 	return s.logs[print]
 }
 
-func (s *shard) debitLog(at int, print uint64, now int64, bal *Balance) {
+func (s *shard) debitLog(at int, print uint64, now int64, bal *Balance) int {
 	var log *algo.Log
 	if at >= 0 && s.slots[at].w[2]&logFlag != 0 {
 		log = s.logs[print]
@@ -37,8 +37,11 @@ func (s *shard) debitLog(at int, print uint64, now int64, bal *Balance) {
 	before := log.Cap()
 	bal.Quota.ChargeLog(log, &bal.View, bal.Cost)
 	s.logBytes += int64(log.Cap()-before) * entryBytes
-	*s.place(at, print, now) = logWords(&bal.Quota, log)
+	at = s.place(at, print, now)
+	s.slots[at].w = logWords(&bal.Quota, log)
+	bal.Debited = true
 	s.shed(print, now)
+	return s.still(at, print)
 }
 
 func logWords(q *algo.Quota, log *algo.Log) words {
@@ -62,6 +65,7 @@ func (s *shard) shed(print uint64, now int64) {
 	s.compact(now)
 	if table := int64(len(s.slots)) * slotBytes; s.bytes() > s.room && 2*table > s.room {
 		s.move(now, len(s.slots)/2, s.expire(now))
+		s.open()
 	}
 	for s.bytes() > s.room && len(s.logs) > 1 {
 		var victim uint64

@@ -98,7 +98,8 @@ func (s *shard) refund(print uint64, now int64, c *Charge) int64 {
 	if book == nil {
 		book = new(ledger)
 	}
-	at := s.find(print)
+	at := s.keep(print)
+	defer s.free(at, print) // it does not move any more
 	if at < 0 || book.void(r) {
 		return 0
 	}
@@ -118,7 +119,7 @@ func (s *shard) refund(print uint64, now int64, c *Charge) int64 {
 	if idle {
 		book.settled()
 	}
-	s.keep(print, book, entry.until)
+	s.note(print, book, entry.until)
 	return given
 }
 
@@ -172,7 +173,7 @@ func (s *shard) voidReceipts(print uint64, stood, due, now int64) {
 		s.voidAll(stood)
 		return
 	}
-	s.keep(print, &ledger{reset: stood}, due)
+	s.note(print, &ledger{reset: stood}, due)
 }
 
 // voidAll makes every receipt of the shard written up to stood void. That is for
@@ -198,8 +199,8 @@ func (s *shard) makeRoom(bytes, now int64) bool {
 	return s.bytes()+bytes <= s.room
 }
 
-// keep stores book until at least until.
-func (s *shard) keep(print uint64, book *ledger, until int64) {
+// note stores book until at least until.
+func (s *shard) note(print uint64, book *ledger, until int64) {
 	if s.ledgers == nil {
 		s.ledgers = make(map[uint64]*ledger)
 	}

@@ -8,11 +8,12 @@ import (
 // A shard's table is as large as what is live wants it: it grows while there is
 // room, and one that a flood has filled shrinks when it is next looked through.
 // That is before a full table takes one more, and before anything is given up
-// for want of room.
+// for want of room. Meanwhile the shard is closed: see shard.close.
 
 // rebuild moves the live balances to a table with room for as many again. At
 // the bound the sixth nearest to idle are left behind.
 func (s *shard) rebuild(now int64) {
+	defer s.open()
 	live := s.expire(now)
 	size := s.fitting(live)
 	if size == len(s.slots) && live <= fewLive && 2*live <= size {
@@ -30,6 +31,7 @@ func (s *shard) compact(now int64) {
 	if since := now - s.swept; since >= 0 && since < pause {
 		return
 	}
+	defer s.open()
 	live := s.expire(now)
 	if size := s.fitting(live); size < len(s.slots) {
 		s.move(now, size, live)
@@ -42,12 +44,13 @@ const (
 	slotPause    = 64
 )
 
-// expire drops what is idle, but leaves its slots to be claimed, and returns how
-// many balances are live.
+// expire closes the shard, whose caller opens it, drops what is idle, but leaves its
+// slots to be claimed, and returns how many balances are live.
 func (s *shard) expire(now int64) (live int) {
+	s.close()
 	for i := range s.slots {
 		switch e := &s.slots[i]; {
-		case e.print == 0:
+		case e.left() == 0:
 		case e.w.idleAt() >= now:
 			live++
 		default:
@@ -81,10 +84,11 @@ func (s *shard) move(now int64, size, live int) {
 	old, gone := s.slots, false
 	slots := make([]slot, size)
 	s.slots, s.used = slots, 0
-	mask := uint64(size - 1)
+	s.shown = &slots
 	for i := range old {
 		e := &old[i]
-		if e.print == 0 || e.w.idleAt() < now {
+		id := e.id.Load()
+		if id == 0 || e.w.idleAt() < now {
 			continue
 		}
 		if e.rank().less(bar) {
@@ -93,17 +97,23 @@ func (s *shard) move(now int64, size, live int) {
 			gone = true
 			continue
 		}
-		j := e.print & mask
-		for s.slots[j].print != 0 {
-			j = (j + 1) & mask
-		}
-		s.slots[j] = *e
+		s.settle(id, &e.w)
 		s.used++
 	}
-	s.table.at(slots)
 	if gone {
 		s.voidAll(now)
 	}
+}
+
+// settle puts a balance in a table that has no slot of its.
+func (s *shard) settle(id uint64, w *words) {
+	mask := uint64(len(s.slots) - 1)
+	j := id & mask
+	for s.slots[j].id.Load() != 0 {
+		j = (j + 1) & mask
+	}
+	s.slots[j].w = *w
+	s.slots[j].id.Store(id &^ taken) // see table.hold
 }
 
 // fewLive is how many balances move within their table. One whose balances are
@@ -112,23 +122,22 @@ const fewLive = 16
 
 // tidy is rebuild where the table stays as large as it is and few are live.
 func (s *shard) tidy(now int64) {
-	var room [fewLive]slot
-	kept := room[:0]
+	var ids [fewLive]uint64
+	var states [fewLive]words
+	live := 0
 	for i := range s.slots {
-		if e := &s.slots[i]; e.print != 0 && e.w.idleAt() >= now {
-			kept = append(kept, *e)
+		e := &s.slots[i]
+		if id := e.id.Load(); id != 0 && e.w.idleAt() >= now {
+			ids[live], states[live] = id, e.w
+			live++
 		}
+		e.id.Store(0)
+		e.w = words{}
 	}
-	clear(s.slots)
-	mask := uint64(len(s.slots) - 1)
-	for i := range kept {
-		j := kept[i].print & mask
-		for s.slots[j].print != 0 {
-			j = (j + 1) & mask
-		}
-		s.slots[j] = kept[i]
+	for i := range live {
+		s.settle(ids[i], &states[i])
 	}
-	s.used = len(kept)
+	s.used = live
 }
 
 // rank orders balances by what is lost with them: first the time to idle, then,
@@ -139,7 +148,7 @@ type rank struct {
 	print      uint64
 }
 
-func (e *slot) rank() rank { return rank{e.w.idleAt(), int64(e.w[2] & (1<<31 - 1)), e.print} }
+func (e *slot) rank() rank { return rank{e.w.idleAt(), int64(e.w[2] & (1<<31 - 1)), e.print()} }
 
 func (r rank) compare(o rank) int {
 	return cmp.Or(cmp.Compare(r.idle, o.idle), cmp.Compare(r.used, o.used), cmp.Compare(r.print, o.print))
@@ -155,7 +164,7 @@ func (s *shard) bar(now int64, live, size int) rank {
 	stride := live/cap(sample) + 1
 	seen := 0
 	for i := range s.slots {
-		if e := &s.slots[i]; e.print != 0 && e.w.idleAt() >= now {
+		if e := &s.slots[i]; e.id.Load() != 0 && e.w.idleAt() >= now {
 			if seen%stride == 0 {
 				sample = append(sample, e.rank())
 			}

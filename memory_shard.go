@@ -7,12 +7,6 @@ import (
 	"github.com/weirhq/weir/algo"
 )
 
-// slot is one balance: see the drawing in memory.go.
-type slot struct {
-	print uint64 // 0 is empty
-	w     words
-}
-
 const (
 	slotBytes  = 32
 	leastSlots = 16
@@ -21,15 +15,15 @@ const (
 	leastBlocks = 8  // that a full shard keeps all the same
 )
 
-// shard is one lock's worth of balances. All fields are under mu. What every
-// decision reads stands in the first cache line, and no line is two shards'.
+// shard is a part of the balances. All fields are under mu, and the words of a slot
+// are its holder's.
 type shard struct {
-	mu      sync.Mutex
-	slots   []slot           // a power of two; linear probing from print's low bits
-	used    int              // slots that are not empty
-	blocked int64            // no block ends later than this
-	blocks  map[uint64]int64 // blocked until, by print
-	table   *table           // says where slots are
+	mu     sync.Mutex
+	slots  []slot           // a power of two; linear probing from print's low bits
+	shown  *[]slot          // slots, as table shows them to who does not hold mu
+	used   int              // slots that are not empty
+	blocks map[uint64]int64 // blocked until, by print
+	table  *table
 
 	room int64 // bytes for all that is kept here
 
@@ -62,7 +56,7 @@ func (s *shard) find(print uint64) int {
 	}
 	mask := uint64(len(s.slots) - 1)
 	for i := print & mask; ; i = (i + 1) & mask {
-		switch s.slots[i].print {
+		switch s.slots[i].print() {
 		case print:
 			return int(i)
 		case 0:
@@ -74,53 +68,83 @@ func (s *shard) find(print uint64) int {
 // still returns the slot of print, where find returned at before some debits of
 // the same bill: inserting one balance may have claimed or moved another's slot.
 func (s *shard) still(at int, print uint64) int {
-	if at >= 0 && at < len(s.slots) && s.slots[at].print == print {
+	if at >= 0 && at < len(s.slots) && s.slots[at].print() == print {
 		return at
 	}
 	return s.find(print)
 }
 
-// judge brings the balance at slot at to now and says whether the cost fits.
-func (s *shard) judge(at int, print uint64, now, wait int64, bal *Balance) {
-	var w words
+// keep returns the slot of print and holds it, or -1. The holder frees it.
+func (s *shard) keep(print uint64) int {
+	at := s.find(print)
 	if at >= 0 {
-		w = s.slots[at].w
+		s.slots[at].keep()
 	}
-	q := &bal.Quota
-	switch q.Kind {
-	case algo.TokenBucket, algo.LeakyBucket:
-		var state algo.Bucket
-		w.getBucket(&state)
-		bal.View = q.AdvanceBucket(&state, now)
-		bal.Fits = !bal.Never && q.FitsBucket(&bal.View, &bal.Debit, wait)
-	case algo.SlidingLog:
-		bal.View = q.AdvanceLog(s.log(print, &w), now, max(bal.Cost, 0))
-		bal.Fits = !bal.Never && q.FitsLog(&bal.View, bal.Cost)
-	default:
-		state := w.window()
-		bal.View = q.AdvanceWindow(&state, now)
-		bal.Fits = !bal.Never && q.FitsWindow(&bal.View, bal.Cost)
+	return at
+}
+
+// free lets go of the slot of print, which is at, or was before it moved.
+func (s *shard) free(at int, print uint64) {
+	if at = s.still(at, print); at >= 0 {
+		s.slots[at].free(print)
 	}
-	if s.blocked > now {
+}
+
+// judge brings the balance at slot at, which is kept, to now and says whether the
+// cost fits.
+func (s *shard) judge(at int, print uint64, now, wait int64, bal *Balance) {
+	var none words
+	w := &none
+	if at >= 0 {
+		w = &s.slots[at].w
+	}
+	if bal.Quota.Kind == algo.SlidingLog {
+		bal.View = bal.Quota.AdvanceLog(s.log(print, w), now, max(bal.Cost, 0))
+		bal.Fits = !bal.Never && bal.Quota.FitsLog(&bal.View, bal.Cost)
+	} else {
+		w.judge(now, wait, bal)
+	}
+	if s.table.blocked.Load() > now {
 		if until := s.blocks[print]; until > now {
 			bal.Fits, bal.Blocked = false, until
 		}
 	}
 }
 
-// debit charges what judge found to fit.
-func (s *shard) debit(at int, print uint64, now int64, bal *Balance) {
-	q := &bal.Quota
-	switch q.Kind {
+// judge is shard's for a balance that is its words.
+func (w *words) judge(now, wait int64, bal *Balance) {
+	switch q := &bal.Quota; q.Kind {
+	case algo.TokenBucket, algo.LeakyBucket:
+		var state algo.Bucket
+		w.getBucket(&state)
+		bal.View = q.AdvanceBucket(&state, now)
+		bal.Fits = !bal.Never && q.FitsBucket(&bal.View, &bal.Debit, wait)
+	default:
+		state := w.window()
+		bal.View = q.AdvanceWindow(&state, now)
+		bal.Fits = !bal.Never && q.FitsWindow(&bal.View, bal.Cost)
+	}
+}
+
+// debit charges what judge found to fit. It returns the slot, which is kept.
+func (s *shard) debit(at int, print uint64, now int64, bal *Balance) int {
+	if bal.Quota.Kind == algo.SlidingLog {
+		return s.debitLog(at, print, now, bal)
+	}
+	at = s.place(at, print, now)
+	s.slots[at].w.debit(bal)
+	return at
+}
+
+// debit is shard's for a balance that is its words.
+func (w *words) debit(bal *Balance) {
+	switch q := &bal.Quota; q.Kind {
 	case algo.TokenBucket, algo.LeakyBucket:
 		bal.Delay = q.Delay(&bal.View, &bal.Debit)
 		state := q.ChargeBucket(&bal.View, &bal.Debit)
-		s.place(at, print, now).putBucket(&state)
-	case algo.SlidingLog:
-		s.debitLog(at, print, now, bal)
+		w.putBucket(&state)
 	default:
-		state := q.ChargeWindow(&bal.View, bal.Cost)
-		*s.place(at, print, now) = packWindow(q, &bal.View, state)
+		*w = packWindow(q, &bal.View, q.ChargeWindow(&bal.View, bal.Cost))
 	}
 	bal.Debited = true
 }
@@ -128,8 +152,8 @@ func (s *shard) debit(at int, print uint64, now int64, bal *Balance) {
 // stepBack keeps the new stored time of a balance whose stored time was too far
 // ahead of the clock, admitted or denied. The balance exists. Its receipts tell
 // of the time before the step, where what they owe no longer stands, so they are
-// void: giving back by them could pay for what others charged since. It returns
-// the slot of the balance, which may have moved.
+// void: giving back by them could pay for what others charged since. The slot is
+// kept; it returns where it is, as it may have moved.
 func (s *shard) stepBack(at int, print uint64, bal *Balance) int {
 	w, now := &s.slots[at].w, bal.View.Now
 	due := w.idleAt()
@@ -153,16 +177,16 @@ func (s *shard) stepBack(at int, print uint64, bal *Balance) int {
 }
 
 // place returns where the state of print is to be written: slot at, or if that
-// is none, a new one.
-func (s *shard) place(at int, print uint64, now int64) *words {
+// is none, a new one, which is kept.
+func (s *shard) place(at int, print uint64, now int64) int {
 	if at < 0 {
-		at = s.insert(print, now)
+		return s.insert(print, now)
 	}
-	return &s.slots[at].w
+	return at
 }
 
 // insert returns a slot for print, which has none: the first idle one on its
-// way, else the empty one at the end of it.
+// way that nobody holds, else the empty one at the end of it.
 func (s *shard) insert(print uint64, now int64) int {
 	if 4*(s.used+1) > 3*len(s.slots) {
 		s.rebuild(now)
@@ -170,34 +194,40 @@ func (s *shard) insert(print uint64, now int64) int {
 	mask := uint64(len(s.slots) - 1)
 	for i := print & mask; ; i = (i + 1) & mask {
 		e := &s.slots[i]
-		if e.print == 0 {
+		id := e.id.Load()
+		if id == 0 {
 			s.used++
-			e.print = print
+			e.id.Store(print | kept)
 			return int(i)
+		}
+		if id&flags != 0 || !e.id.CompareAndSwap(id, id|kept) {
+			continue // who holds it is about to use it
 		}
 		if e.w.idleAt() < now {
 			s.abandon(e)
-			e.print = print
+			e.id.Store(print | kept)
 			e.w = words{}
 			return int(i)
 		}
+		e.free(id)
 	}
 }
 
 // abandon drops what hangs on a slot outside it.
 func (s *shard) abandon(e *slot) {
 	if e.w[2]&logFlag != 0 {
-		s.dropLog(e.print)
+		s.dropLog(e.print())
 	}
 }
 
 // forget drops a balance and everything about it; its receipts become void.
 func (s *shard) forget(print uint64, now int64) {
-	if at := s.find(print); at >= 0 {
+	if at := s.keep(print); at >= 0 {
 		e := &s.slots[at]
 		due := e.w.idleAt()
 		s.abandon(e)
-		e.w = words{}                        // idle since the epoch: the next insert claims it
+		e.w = words{} // idle since the epoch: the next insert claims it
+		e.free(print)
 		s.voidReceipts(print, now, due, now) // last, as it may move slots
 	}
 	s.unblock(print)
@@ -217,7 +247,8 @@ func (s *shard) block(print uint64, now, d int64) {
 		s.unblockFirst()
 	}
 	s.blocks[print] = now + d
-	s.blocked = max(s.blocked, now+d)
+	s.table.blocked.Store(max(s.table.blocked.Load(), now+d))
+	s.free(s.keep(print), print) // who holds it may not have seen the block: see table.hold
 }
 
 // sweepBlocks drops the blocks that have ended.
@@ -231,7 +262,7 @@ func (s *shard) sweepBlocks(now int64) {
 
 func (s *shard) unblock(print uint64) {
 	if delete(s.blocks, print); len(s.blocks) == 0 {
-		s.blocked = 0
+		s.table.blocked.Store(0)
 	}
 }
 

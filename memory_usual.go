@@ -2,7 +2,6 @@ package weir
 
 import (
 	"hash/maphash"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -20,49 +19,35 @@ func (m *Memory) takeUsual(d *Decision, key string, cost int64, l *Limit) bool {
 	if !l.usual(key, cost) {
 		return false
 	}
-	print := m.print(key, "", l)
+	print := printOf(l.tag, maphash.String(m.seed, key))
 	m.near(print)
 	return m.takeAt(d, m.now(), print, cost, l)
 }
 
-// table is where a shard's slots are, for near, which does not hold the shard's
-// lock. Nothing is read there: an address that is old by now does no harm. Tables
-// stand side by side and are seldom written, so they stay in every core's cache;
-// the shards, which hold the locks, go from core to core.
-type table struct {
-	slots atomic.Uintptr
-	mask  atomic.Uint64
-}
-
-func (t *table) at(slots []slot) {
-	t.slots.Store(uintptr(unsafe.Pointer(unsafe.SliceData(slots))))
-	t.mask.Store(uint64(len(slots) - 1))
-}
-
 // near has the balance of print brought near. One that is not in a cache costs more
-// than all else in its decision: the shard must come first, then the slot, and
-// behind the lock nothing is read ahead. Here nothing waits for anything. Tables that
-// are small are in a cache, and may be one hot key's: to look at a slot that another
-// core is writing costs that core a twentieth of a decision.
+// than all else in its decision, and behind the lock nothing is read ahead. Here
+// nothing waits for anything. Tables that are small are in a cache, and may be one hot
+// key's: to look at a slot that another core is writing costs that core a twentieth of
+// a decision.
 func (m *Memory) near(print uint64) {
-	if t := &m.tables[print>>m.shift]; t.mask.Load() >= nearFrom {
-		prefetch(t.address(print))
+	if slots := m.table(print).slots.Load(); slots != nil && len(*slots) >= nearFrom {
+		prefetch(address(*slots, print))
 	}
 }
 
-// nearFrom is the mask of the smallest table that is brought near: with 512 shards,
+// nearFrom is the size of the smallest table that is brought near: with 512 shards,
 // those of a megabyte in all.
-const nearFrom = 63
+const nearFrom = 64
 
 // address is where the search for print begins.
-func (t *table) address(print uint64) uintptr {
-	return t.slots.Load() + uintptr(print&t.mask.Load())*slotBytes
+func address(slots []slot, print uint64) uintptr {
+	return uintptr(unsafe.Pointer(&slots[print&uint64(len(slots)-1)]))
 }
 
 // fetch has the balances of bills of one balance brought near, all at the same time,
-// and notes which they are. Those of a batch come to be written, and their shards come
-// along: the locks, taken one after another, would each cost a trip to the core that
-// had it last. A bill by itself is often on a hot key, whose lines others are using.
+// and notes which they are. Those of a batch come to be written: the locks, taken one
+// after another, would each cost a trip to the core that had it last. A bill by itself
+// is often on a hot key, whose line others are using.
 func (m *Memory) fetch(bills []*Bill) {
 	var last *Charge
 	suffix := uint64(0) // bills of one call mostly differ in their keys alone
@@ -80,13 +65,14 @@ func (m *Memory) fetch(bills []*Bill) {
 			suffix = m.suffix(c.Space, &c.Limit)
 		}
 		last = c
-		b.print = max(1, suffix^maphash.String(m.seed, c.Key))
+		b.print = printOf(suffix, maphash.String(m.seed, c.Key))
 		if len(bills) == 1 {
 			m.near(b.print)
 			return
 		}
-		prefetchOwned(m.tables[b.print>>m.shift].address(b.print))
-		prefetchOwned(uintptr(unsafe.Pointer(m.shard(b.print))))
+		if slots := m.table(b.print).slots.Load(); slots != nil {
+			prefetchOwned(address(*slots, b.print))
+		}
 	}
 }
 
@@ -110,18 +96,19 @@ func (l *Limit) usual(key string, cost int64) bool {
 func (m *Memory) takeAt(d *Decision, now int64, print uint64, cost int64, l *Limit) bool {
 	n, period, capacity := l.n, l.period, l.capacity()
 	us, part := algo.Regained(cost, n, period)
-	s := m.shard(print)
-	if !s.mu.TryLock() {
-		s.lockHeld()
+	e, s := m.table(print).hold(print, now), (*shard)(nil)
+	if e == nil {
+		if s = m.shard(print); !s.usual(print, now, &e) {
+			return false
+		}
 	}
-	at := s.find(print)
 	full, phase := now, int64(0)
-	if at >= 0 {
-		full, phase = s.slots[at].w.usual(now, n, capacity)
-	}
-	if full < now || s.blocked > now {
-		s.mu.Unlock()
-		return false
+	if e != nil {
+		if full, phase = e.w.usual(now, n, capacity); full < now {
+			e.free(print)
+			s.unlock()
+			return false
+		}
 	}
 	owed := algo.Owes(full, phase, now, n)
 	fits := owed.Within(capacity-cost, period)
@@ -131,10 +118,16 @@ func (m *Memory) takeAt(d *Decision, now int64, print uint64, cost int64, l *Lim
 			phase -= n
 			full++
 		}
-		s.place(at, print, now).putUsual(full, phase, now, n, capacity)
+		if e == nil {
+			e = &s.slots[s.insert(print, now)]
+		}
+		e.w.putUsual(full, phase, now, n, capacity)
 	}
-	s.mu.Unlock()
-	// What is written before the unlock has arrived by the time it is read: the
+	if e != nil {
+		e.free(print)
+	}
+	s.unlock()
+	// What is written before the slot is freed has arrived by the time it is read: the
 	// caller's copy of the decision does not wait for it.
 	d.Source, d.Limit = "memory", capacity
 	d.Remaining = capacity - owed.Units(period)
@@ -149,4 +142,25 @@ func (m *Memory) takeAt(d *Decision, now int64, print uint64, cost int64, l *Lim
 	d.Reason = Limited
 	d.RetryAfter = time.Duration(algo.FirstAfter(full+us-all, phase+part-rest, n)-now) * time.Microsecond
 	return true
+}
+
+// usual locks the shard for a usual take of print whose slot could not be held, and
+// reports whether it may be decided so. It keeps the slot, if there is one.
+func (s *shard) usual(print uint64, now int64, e **slot) bool {
+	s.mu.Lock()
+	if s.table.blocked.Load() > now {
+		s.mu.Unlock()
+		return false
+	}
+	if at := s.keep(print); at >= 0 {
+		*e = &s.slots[at]
+	}
+	return true
+}
+
+// unlock unlocks the shard, where one was locked.
+func (s *shard) unlock() {
+	if s != nil {
+		s.mu.Unlock()
+	}
 }
