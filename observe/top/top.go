@@ -41,8 +41,8 @@ type window struct {
 // by turns cost each of them a trip to the other, at every request. Which part a
 // request is counted in makes no difference to what is told.
 type part struct {
+	asked   sketch // first, so that its lines are cache lines
 	mu      sync.Mutex
-	asked   sketch
 	refused *sketch // nil until there is a refusal
 }
 
