@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"strconv"
@@ -102,41 +103,105 @@ func TestShardsShareNoLine(t *testing.T) {
 // TestIdleBalancesLeaveNoGarbage: a table whose balances are mostly idle is used
 // again in its place, and those that are live stay as they are.
 func TestIdleBalancesLeaveNoGarbage(t *testing.T) {
+	for _, pause := range []time.Duration{2 * time.Millisecond, 2 * grace * time.Microsecond} {
+		w := newWorldOf(t, MemoryOptions{OneLock: true})
+		live, brief := Per(10, 300*24*time.Hour), PerSecond(1000)
+		keys := make([]string, 1000)
+		for i := range keys {
+			keys[i] = "key " + strconv.Itoa(i)
+		}
+		take := func(l Limit, key string) Decision {
+			d, err := w.Allow(context.Background(), key, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		for _, key := range keys[:5] {
+			take(live, key)
+		}
+		at := time.Duration(0)
+		flood := func() {
+			for _, key := range keys {
+				at += pause // the one before is idle
+				w.at(at)
+				take(brief, key)
+			}
+		}
+		flood()
+		slots := &w.memory.shards[0].slots
+		size := len(*slots)
+		allocs := testing.AllocsPerRun(5, flood)
+		if most := 4 * max(leastSlots/4, 5+int(grace*time.Microsecond/pause)); allocs != 0 || len(*slots) != size || size > most {
+			t.Errorf("%v allocations for %d keys, %d slots, then %d, at most %d", allocs, len(keys), size, len(*slots), most)
+		}
+		for _, key := range keys[:5] {
+			if d := take(live, key); d.Remaining != 8 {
+				t.Errorf("%s has %d left, not 8", key, d.Remaining)
+			}
+		}
+		if used := w.memory.Stats().Balances; used > size {
+			t.Errorf("%d balances in %d slots", used, size)
+		}
+	}
+}
+
+// TestWhoAsksAgainHasItsSlot: callers whose balances are long idle when they ask
+// again, and who ask again within the grace, find their slots: none is another's.
+func TestWhoAsksAgainHasItsSlot(t *testing.T) {
 	w := newWorldOf(t, MemoryOptions{OneLock: true})
-	live, brief := Per(10, time.Hour), PerSecond(1000)
-	keys := make([]string, 1000)
-	for i := range keys {
-		keys[i] = "key " + strconv.Itoa(i)
-	}
-	take := func(l Limit, key string) Decision {
-		d, err := w.Allow(context.Background(), key, l)
-		if err != nil {
-			t.Fatal(err)
+	brief, missing := PerSecond(1000), 0
+	for i := range 10_000 {
+		w.clock.Add(2000) // 40 of them are less than the grace
+		c := brief.Charge(strconv.Itoa(i % 40))
+		if e := w.memory.table(w.memory.print(&c)).hold(w.memory.print(&c), w.memory.now()); e != nil {
+			e.free(e.print())
+		} else {
+			missing++
 		}
-		return d
+		w.decide(c)
 	}
-	for _, key := range keys[:5] {
-		take(live, key)
+	if missing != 40 {
+		t.Errorf("40 callers had no slot %d times", missing)
 	}
-	slots := &w.memory.shards[0].slots
-	size, at := len(*slots), time.Duration(0)
-	allocs := testing.AllocsPerRun(5, func() {
-		for _, key := range keys {
-			at += 2 * time.Millisecond // the one before is idle
-			w.at(at)
-			take(brief, key)
+}
+
+// TestTidy: tables that are tidied in their place keep what is live, where searches
+// find it, and nothing else.
+func TestTidy(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 3000 {
+		s := &shard{table: new(table), room: 1 << 20}
+		s.slots = make([]slot, leastSlots)
+		s.shown = &s.slots
+		live, n := map[uint64]uint64{}, random.IntN(13)
+		for range n {
+			id := random.Uint64N(1<<40)&^flags | 1<<20
+			w := words{uint64(random.IntN(2)) << idleShift, random.Uint64(), 0}
+			if id&kept == 0 && random.IntN(3) == 0 {
+				id |= kept
+			}
+			s.settle(id, &w)
+			s.used++
+			if w.idleAt() >= 1 {
+				live[id&^flags] = w[1]
+			}
 		}
-	})
-	if allocs != 0 || len(*slots) != size {
-		t.Errorf("%v allocations for %d keys, %d slots, then %d", allocs, len(keys), size, len(*slots))
-	}
-	for _, key := range keys[:5] {
-		if d := take(live, key); d.Remaining != 8 {
-			t.Errorf("%s has %d left, not 8", key, d.Remaining)
+		s.tidy(1)
+		if s.used != len(live) {
+			t.Fatalf("%d in use, %d live", s.used, len(live))
 		}
-	}
-	if used := w.memory.Stats().Balances; used > size {
-		t.Errorf("%d balances in %d slots", used, size)
+		full := 0
+		for i := range s.slots {
+			if s.slots[i].id.Load() != 0 {
+				full++
+			}
+		}
+		for print, state := range live {
+			if at := s.find(print); at < 0 || s.slots[at].w[1] != state || full != len(live) {
+				t.Fatalf("%x is at %d, of %d in %d slots", print, at, len(live), full)
+			}
+		}
 	}
 }
 

@@ -14,14 +14,29 @@ import (
 // the bound the sixth nearest to idle are left behind.
 func (s *shard) rebuild(now int64) {
 	defer s.open()
-	live := s.expire(now)
+	then := now - grace
+	live := s.expire(then)
 	size := s.fitting(live)
-	if size == len(s.slots) && live <= fewLive && 2*live <= size {
-		s.tidy(now)
+	if crowded(live, size) { // there is no room for grace
+		then = now
+		live = s.expire(then)
+		size = s.fitting(live)
+	}
+	if size == len(s.slots) && !crowded(live, size) {
+		s.tidy(then)
 		return
 	}
-	s.move(now, size, live)
+	s.move(then, size, live)
 }
+
+// grace is for how many microseconds an idle balance keeps its slot. Most callers ask
+// again when theirs has long been idle: without grace each finds its slot claimed by
+// another, and claims one. A table so keeps who asks often, and a flood of a million
+// callers a second takes 7 MB.
+const grace = 100_000
+
+// crowded reports whether a table of size would soon be full again of so many.
+func crowded(live, size int) bool { return 8*live > 5*size }
 
 // compact frees what is idle, where something else wants the room. A shard is
 // looked through seldom, or one that is full of what is live would be looked
@@ -78,7 +93,7 @@ func (s *shard) fitting(live int) int {
 // full again those nearest to idle are left behind.
 func (s *shard) move(now int64, size, live int) {
 	var bar rank
-	if 8*live > 5*size {
+	if crowded(live, size) {
 		bar = s.bar(now, live, size)
 	}
 	old, gone := s.slots, false
@@ -116,28 +131,41 @@ func (s *shard) settle(id uint64, w *words) {
 	s.slots[j].id.Store(id &^ taken) // see table.hold
 }
 
-// fewLive is how many balances move within their table. One whose balances are
-// mostly idle is rebuilt often, and each new table would be garbage soon.
-const fewLive = 16
-
-// tidy is rebuild where the table stays as large as it is and few are live.
+// tidy is rebuild where the table stays as large as it is: what is idle leaves, and
+// who stands behind it moves up. A table whose balances are mostly idle is rebuilt
+// often, and each new one would be garbage soon.
 func (s *shard) tidy(now int64) {
-	var ids [fewLive]uint64
-	var states [fewLive]words
-	live := 0
-	for i := range s.slots {
-		e := &s.slots[i]
-		if id := e.id.Load(); id != 0 && e.w.idleAt() >= now {
-			ids[live], states[live] = id, e.w
-			live++
+	mask := len(s.slots) - 1
+	free := 0 // where no search comes past
+	for s.slots[free].id.Load() != 0 {
+		free++
+	}
+	for i := free + 1; i <= free+mask; i++ {
+		for e := &s.slots[i&mask]; e.id.Load() != 0 && e.w.idleAt() < now; {
+			s.remove(i & mask)
+			s.used--
 		}
-		e.id.Store(0)
-		e.w = words{}
 	}
-	for i := range live {
-		s.settle(ids[i], &states[i])
+}
+
+// remove empties slot i, and so that searches still end where they should, moves each
+// balance behind it up to the gap unless that lies before where its search begins.
+func (s *shard) remove(i int) {
+	mask := len(s.slots) - 1
+	for j := i; ; {
+		j = (j + 1) & mask
+		e := &s.slots[j]
+		id := e.id.Load()
+		if id == 0 {
+			break
+		}
+		if home := int(id) & mask; (j-home)&mask >= (j-i)&mask {
+			s.slots[i].w = e.w
+			s.slots[i].id.Store(id &^ taken) // see table.hold
+			i = j
+		}
 	}
-	s.used = live
+	s.slots[i].id.Store(0)
 }
 
 // rank orders balances by what is lost with them: first the time to idle, then,

@@ -185,8 +185,8 @@ func (s *shard) place(at int, print uint64, now int64) int {
 	return at
 }
 
-// insert returns a slot for print, which has none: the first idle one on its
-// way that nobody holds, else the empty one at the end of it.
+// insert returns a slot for print, which has none: the first on its way that has been
+// idle for long and that nobody holds, else the empty one at the end of it.
 func (s *shard) insert(print uint64, now int64) int {
 	if 4*(s.used+1) > 3*len(s.slots) {
 		s.rebuild(now)
@@ -203,7 +203,7 @@ func (s *shard) insert(print uint64, now int64) int {
 		if id&flags != 0 || !e.id.CompareAndSwap(id, id|kept) {
 			continue // who holds it is about to use it
 		}
-		if e.w.idleAt() < now {
+		if e.w.idleAt() < now-grace {
 			s.abandon(e)
 			e.id.Store(print | kept)
 			e.w = words{}
