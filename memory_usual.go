@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weirhq/weir/algo"
+	"github.com/weirhq/weir/internal/prefetch"
 )
 
 // takeUsual decides a charge of cost on key without a bill, and answers as a
@@ -31,7 +32,7 @@ func (m *Memory) takeUsual(d *Decision, key string, cost int64, l *Limit) bool {
 // a decision.
 func (m *Memory) near(print uint64) {
 	if slots := m.table(print).slots.Load(); slots != nil && len(*slots) >= nearFrom {
-		prefetch(address(*slots, print))
+		prefetch.Read(address(*slots, print))
 	}
 }
 
@@ -71,7 +72,7 @@ func (m *Memory) fetch(bills []*Bill) {
 			return
 		}
 		if slots := m.table(b.print).slots.Load(); slots != nil {
-			prefetchOwned(address(*slots, b.print))
+			prefetch.Write(address(*slots, b.print))
 		}
 	}
 }

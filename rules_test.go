@@ -24,7 +24,8 @@ type room struct {
 
 var rooms = []room{
 	{dir: "algo"},
-	{dir: "", imports: "algo"},
+	{dir: "internal/prefetch"},
+	{dir: "", imports: "algo internal/prefetch"},
 	{dir: "internal/batch", imports: "root", serves: true},
 	{dir: "internal/redisconn", outside: true, serves: true},
 	{dir: "redisstore/...", imports: "root internal/batch internal/redisconn redisstore/...", outside: true},
@@ -45,7 +46,7 @@ var rooms = []room{
 	{dir: "internal/door/...", imports: "root identity gate headers observe/... internal/door/...", outside: true, serves: true},
 	{dir: "internal/door/admin", imports: "root identity policy gate headers sim observe/... internal/door/...", outside: true, serves: true},
 	{dir: "observe/stream", imports: "root observe internal/redisconn", outside: true, serves: true},
-	{dir: "observe/...", imports: "root observe/...", outside: true},
+	{dir: "observe/...", imports: "root internal/prefetch observe/...", outside: true},
 	{dir: "sim/regional", imports: "root policy redisstore regions sim", outside: true},
 	{dir: "sim/...", imports: "root identity policy gate layer/... sim/...", outside: true, serves: true},
 	{dir: "internal/loadgen", outside: true, serves: true}, // knows no limiter: it puts load on whatever is asked

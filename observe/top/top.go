@@ -9,9 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/algo"
+	"github.com/weirhq/weir/internal/prefetch"
 )
 
 // Options configures New. The zero value is right for production.
@@ -118,10 +120,10 @@ func (t *Top) ObserveAll(_ context.Context, bills []*weir.Bill, _ time.Duration)
 	p := t.lock(w)
 	spaces := hasher{seed: t.seed}
 	look := false
-	for _, b := range bills {
-		if b.Verb == algo.Take {
-			look = p.count(&spaces, b) || look
-		}
+	for len(bills) > 0 {
+		n := min(len(bills), atOnce)
+		look = p.count(&spaces, bills[:n]) || look
+		bills = bills[n:]
 	}
 	p.mu.Unlock()
 	if look {
@@ -129,20 +131,41 @@ func (t *Top) ObserveAll(_ context.Context, bills []*weir.Bill, _ time.Duration)
 	}
 }
 
-// count counts a bill and reports whether it is time to look at the clock.
-func (p *part) count(hashes *hasher, b *weir.Bill) (look bool) {
-	for i := range b.Each {
-		c := &b.Charges[i]
-		if c.Trial != 0 {
+// atOnce is how many bills have their first charge's counters brought near at once.
+const atOnce = 32
+
+// count counts bills, atOnce at most, and reports whether it is time to look at the
+// clock. Another core may have counted here last: one by one each line of counters
+// would be waited for.
+func (p *part) count(hashes *hasher, bills []*weir.Bill) (look bool) {
+	var first [atOnce]uint64
+	for i, b := range bills {
+		if b.Verb == algo.Take && len(b.Each) > 0 {
+			first[i] = hashes.of(&b.Charges[0])
+			line, _ := p.asked.line(first[i])
+			prefetch.Write(uintptr(unsafe.Pointer(line)))
+		}
+	}
+	for i, b := range bills {
+		if b.Verb != algo.Take {
 			continue
 		}
-		h := hashes.of(c)
-		look = p.asked.count(h, b, i) || look
-		if !b.Each[i].Allowed {
-			if p.refused == nil {
-				p.refused = new(sketch)
+		for j := range b.Each {
+			c := &b.Charges[j]
+			if c.Trial != 0 {
+				continue
 			}
-			p.refused.count(h, b, i)
+			h := first[i]
+			if j > 0 {
+				h = hashes.of(c)
+			}
+			look = p.asked.count(h, b, j) || look
+			if !b.Each[j].Allowed {
+				if p.refused == nil {
+					p.refused = new(sketch)
+				}
+				p.refused.count(h, b, j)
+			}
 		}
 	}
 	return look
