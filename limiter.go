@@ -171,19 +171,23 @@ func (l *Limiter) decide(ctx context.Context, bills []*Bill) error {
 		took = time.Since(l.base) - began
 	}
 	var dead error
-	told := bills[:0]
-	for _, b := range bills {
-		if b.Err != nil && ctx.Err() != nil && canceled(b.Err) {
-			dead = ctx.Err() // nobody waits for an answer: no limit states one for this
-			continue
-		}
+	told := bills
+	for i, b := range bills {
 		if b.Err != nil {
+			if ctx.Err() != nil && canceled(b.Err) { // nobody waits for an answer: no limit states one for this
+				if dead == nil {
+					dead, told = ctx.Err(), bills[:i]
+				}
+				continue
+			}
 			l.fallback.answer(b)
 		}
 		if !b.Allowed && b.Verb == algo.Take {
 			b.GiveID()
 		}
-		told = append(told, b)
+		if dead != nil {
+			told = append(told, b)
+		}
 	}
 	switch {
 	case l.observer == nil:

@@ -197,18 +197,18 @@ func (m *Memory) table(print uint64) *table { return &m.tables[print>>m.shift] }
 // print is whose balance a charge falls on: its space, key, limit name,
 // algorithm and period. The high bits choose the shard, the low bits the slot.
 func (m *Memory) print(c *Charge) uint64 {
-	return printOf(m.suffix(c.Space, &c.Limit), maphash.String(m.seed, c.Key))
+	return printOf(c.Limit.tag^m.space(c.Space), maphash.String(m.seed, c.Key))
 }
 
+// printOf joins what a print has of the limit and the space with the hash of the key.
 func printOf(suffix, key uint64) uint64 {
 	return max(1, (suffix^key)&^flags) // 0 marks an empty slot
 }
 
-// suffix is what a print has of all but the key. Keys are the callers' choice and
-// hashed under the seed; spaces and limits are whose limiter it is.
-func (m *Memory) suffix(space string, l *Limit) uint64 {
-	if space == "" {
-		return l.tag
+// space is what a print has of a space: nothing of the callers' own.
+func (m *Memory) space(name string) uint64 {
+	if name == "" {
+		return 0
 	}
-	return l.tag ^ bits.RotateLeft64(maphash.String(m.seed, space), 42)
+	return bits.RotateLeft64(maphash.String(m.seed, name), 42)
 }

@@ -42,7 +42,7 @@ func (m *Memory) prints(prints []uint64, b *Bill) []uint64 {
 		if c.Key != key {
 			key, hash = c.Key, maphash.String(m.seed, c.Key)
 		}
-		print := printOf(m.suffix(c.Space, &c.Limit), hash)
+		print := printOf(c.Limit.tag^m.space(c.Space), hash)
 		m.near(print)
 		prints = append(prints, print)
 	}

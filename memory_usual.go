@@ -50,8 +50,7 @@ func address(slots []slot, print uint64) uintptr {
 // after another, would each cost a trip to the core that had it last. A bill by itself
 // is often on a hot key, whose line others are using.
 func (m *Memory) fetch(bills []*Bill) {
-	var last *Charge
-	suffix := uint64(0) // bills of one call mostly differ in their keys alone
+	space, hash := "", uint64(0) // that of the last bill: those of one call mostly have the same
 	for _, b := range bills {
 		var c *Charge
 		switch {
@@ -62,11 +61,10 @@ func (m *Memory) fetch(bills []*Bill) {
 		default:
 			continue
 		}
-		if last == nil || c.Space != last.Space || !c.Limit.sameBalance(&last.Limit) {
-			suffix = m.suffix(c.Space, &c.Limit)
+		if c.Space != space {
+			space, hash = c.Space, m.space(c.Space)
 		}
-		last = c
-		b.print = printOf(suffix, maphash.String(m.seed, c.Key))
+		b.print = printOf(c.Limit.tag^hash, maphash.String(m.seed, c.Key))
 		if len(bills) == 1 {
 			m.near(b.print)
 			return

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"context"
-	"math"
 	"strconv"
 	"sync"
 	"unsafe"
@@ -171,25 +170,27 @@ func appendTake(to []byte, d *weir.Decision, proto int) []byte {
 	return appendInteger(to, headers.Milliseconds(d.Delay))
 }
 
-// appendInteger writes short numbers, which nearly all are, by itself: numbers are most
-// of what a reply costs.
+// appendInteger writes short numbers, which nearly all are, digit by digit: numbers are
+// most of what a reply costs.
 func appendInteger(to []byte, n int64) []byte {
-	if n >= 0 && n < 10 {
-		return append(to, ':', byte('0'+n), '\r', '\n')
-	}
-	if n < 0 || n > math.MaxUint32 {
+	if n < 0 || n > 9999 {
 		return append(strconv.AppendInt(append(to, ':'), n, 10), '\r', '\n')
 	}
-	room := [...]byte{12: '\r', 13: '\n'}
-	at := 12
-	for rest := uint32(n); rest > 0; rest /= 10 {
-		at--
-		room[at] = byte('0' + rest%10)
+	d := uint32(n)
+	switch {
+	case d < 10:
+		return append(to, ':', digit(d), '\r', '\n')
+	case d < 100:
+		return append(to, ':', digit(d/10), digit(d), '\r', '\n')
+	case d < 1000:
+		return append(to, ':', digit(d/100), digit(d/10), digit(d), '\r', '\n')
+	default:
+		return append(to, ':', digit(d/1000), digit(d/100), digit(d/10), digit(d), '\r', '\n')
 	}
-	at--
-	room[at] = ':'
-	return append(to, room[at:]...)
 }
+
+// digit is the last one of n.
+func digit(n uint32) byte { return byte('0' + n%10) }
 
 func appendNull(to []byte, proto int) []byte {
 	if proto == 3 {
