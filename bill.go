@@ -1,7 +1,6 @@
 package weir
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -80,28 +79,6 @@ type Bill struct {
 	print    uint64    // of the balance, where there is one, written by memory
 }
 
-// Balance is one balance a bill touches, as the Limiter prepares it for a Store
-// and as the store leaves it. Several charges on one balance are one Balance.
-type Balance struct {
-	Charge *Charge    // the first charge on it; key, space, group and limit are its
-	Quota  algo.Quota // Charge.Limit for the algorithms
-	Debit  algo.Debit // buckets: Cost for the algorithms, unless TooLarge
-	Cost   int64      // the sum over the bill's charges on it; 0 only reads
-	Trial  int8       // as in Charge, but index+1 of a Balance for a try
-	Never  bool       // Cost can never fit
-	// Again is for a Quota that is a part of Charge.Limit and may become more:
-	// microseconds until what does not fit into it may be asked for again. 0 is a
-	// Quota that stays.
-	Again int64
-
-	// Written by the store.
-	View    algo.View // before the debit where Debited is false, else after
-	Fits    bool      // would pass by itself
-	Debited bool
-	Delay   int64 // microseconds an admitted charge must wait
-	Blocked int64 // microseconds since the epoch until which the key is blocked, or 0
-}
-
 // Balances returns what the bill touches. It is for stores, during Apply.
 func (b *Bill) Balances() []Balance { return b.balances }
 
@@ -136,7 +113,7 @@ func (b *Bill) prepare() error {
 	}
 	for i := range b.balances {
 		bal := &b.balances[i]
-		bal.measure()
+		bal.Measure()
 		if bal.Trial > 0 { // from charge index to balance index
 			if bal.Trial = b.entry[bal.Trial-1] + 1; bal.Trial == 0 {
 				bal.Trial = -1 // in place of an unlimited charge: beside the bill
@@ -144,14 +121,6 @@ func (b *Bill) prepare() error {
 		}
 	}
 	return nil
-}
-
-// measure finds what Cost comes to under Quota.
-func (bal *Balance) measure() {
-	bal.Never = bal.Cost < 0 || bal.Quota.TooLarge(bal.Cost)
-	if bal.Quota.Kind.Bucket() && !bal.Never {
-		bal.Debit = bal.Quota.Debit(bal.Cost)
-	}
 }
 
 // short readies a take of one usual charge that wants no receipt, for a store in
@@ -316,41 +285,6 @@ func (b *Bill) settle(i int, source string) {
 		if !b.NoReceipts {
 			bal.receipt(&c.Receipt, c)
 		}
-	}
-}
-
-// fitsUnblocked reports whether a blocked balance would admit the cost, so that
-// the wait told outlasts the block only where it must.
-func (bal *Balance) fitsUnblocked(wait int64) bool {
-	switch q := &bal.Quota; {
-	case bal.Never:
-		return false
-	case q.Kind.Bucket():
-		return q.FitsBucket(&bal.View, &bal.Debit, wait)
-	case q.Kind.Window():
-		return q.FitsWindow(&bal.View, bal.Cost)
-	default:
-		return q.FitsLog(&bal.View, bal.Cost)
-	}
-}
-
-// Receipt writes down a debit of cost units, for the view after it. It is for
-// stores that take a debit back themselves.
-func (bal *Balance) Receipt(cost int64) (r Receipt) {
-	c := *bal.Charge
-	c.Cost = cost
-	bal.receipt(&r, &c)
-	return r
-}
-
-// receipt writes it in place: see words.putBucket.
-func (bal *Balance) receipt(r *Receipt, c *Charge) {
-	r.ID, r.For, r.Cost, r.At, r.Due, r.Phase, r.Refunded = rand.Uint64()|1, c.balanceHash(), c.Cost, bal.View.At, 0, 0, 0
-	switch {
-	case bal.Quota.Kind.Bucket():
-		r.Due, r.Phase = bal.View.Full, bal.View.Phase
-	case bal.Quota.Kind.Window():
-		r.Due = bal.View.Start
 	}
 }
 

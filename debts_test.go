@@ -175,7 +175,7 @@ func (c *cutter) Apply(ctx context.Context, bills []*Bill) {
 		for i := range b.balances {
 			if bal := &b.balances[i]; b.Verb <= algo.Peek {
 				bal.Quota.N, bal.Quota.Capacity = c.left, c.left
-				bal.measure()
+				bal.Measure()
 			}
 		}
 	}

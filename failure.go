@@ -133,7 +133,7 @@ func (f *fallback) peek(b *Bill, down bool) []Decision {
 	for i, from := range left {
 		bal := &aside.balances[aside.entry[i]]
 		bal.Quota, bal.Again = from.Quota, from.Again
-		bal.measure()
+		bal.Measure()
 	}
 	f.applyLocally(aside)
 	return aside.Each
@@ -206,7 +206,7 @@ func (b *Bill) shareAmong(n int) {
 		if bal.Charge.Limit.failure == Share && n > 1 {
 			part := bal.Charge.Limit.Cut(&bal.Quota).Share(n) // of what a layer has left of the limit
 			bal.Quota = part.Quota()
-			bal.measure()
+			bal.Measure()
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (f *fallback) owed(c *Charge, q *algo.Quota) int64 {
 		return 0
 	}
 	b.balances[0].Quota = *q
-	b.balances[0].measure()
+	b.balances[0].Measure()
 	f.ask(&b)
 	return b.Limit - b.Remaining
 }

@@ -130,9 +130,7 @@ func (s *Store) repay(ctx context.Context, c *weir.Charge) error {
 // encodeQuota encodes c's quota q and the spans of units for the command script.
 func (s *Store) encodeQuota(c *weir.Charge, q algo.Quota, units int64) string {
 	bal := weir.Balance{Charge: c, Quota: q, Cost: min(units, q.Most())}
-	if q.Kind.Bucket() {
-		bal.Debit = q.Debit(bal.Cost)
-	}
+	bal.Measure()
 	var enc request
 	var p part
 	enc.quota(&p, &bal, s.line(s.keys.group(c)).expected)

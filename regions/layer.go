@@ -98,10 +98,7 @@ func (l *Layer) cutAway(scopes map[string]policy.Sharing, b *weir.Bill) {
 
 func cutTo(bal *weir.Balance, s share) {
 	bal.Quota = s.part(bal.Quota)
-	bal.Never = bal.Cost < 0 || bal.Quota.TooLarge(bal.Cost)
-	if bal.Quota.Kind.Bucket() && !bal.Never {
-		bal.Debit = bal.Quota.Debit(bal.Cost)
-	}
+	bal.Measure()
 }
 
 // uncut is a charge whose limit is cut while the store is asked, and that limit.

@@ -136,9 +136,7 @@ func (a *alone) judge(v *gate.Verdict, hashes []uint64) {
 func (a *alone) measure(c *weir.Charge) {
 	bal := &a.single
 	bal.Quota, bal.Cost = c.Limit.Quota(), c.Cost
-	if bal.Never = bal.Quota.TooLarge(c.Cost); !bal.Never && bal.Quota.Kind.Bucket() {
-		bal.Debit = bal.Quota.Debit(c.Cost)
-	}
+	bal.Measure()
 }
 
 // take charges what bal is charged, if it fits.
