@@ -52,8 +52,10 @@ func (e *slot) keep() {
 func (e *slot) free(print uint64) { e.id.Store(print) }
 
 // holdTries is how often a slot is tried that is held. A holder is done within some
-// tens of nanoseconds.
-const holdTries = 10
+// tens of nanoseconds, or some hundreds where its bill is of several limits; giving up
+// too soon sends all who are on a hot balance to the mutex, one after another. It is
+// also what ends it where two bills each hold what the other wants.
+const holdTries = 30
 
 // table is where a shard's slots are and until when it may have blocks, for who does
 // not hold the shard's mutex. Tables stand side by side and are seldom written, so
