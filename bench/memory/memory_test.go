@@ -1,9 +1,14 @@
 package memory
 
 import (
+	"context"
+	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/weirhq/weir"
 )
 
 // BenchmarkTake is for profiles and benchstat; run it with -cpu 1,2. Ratios come
@@ -46,6 +51,30 @@ func BenchmarkBill(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkLayers is a bill of three limits, of which one is everybody's, one a
+// tenant's of ten, and one a user's of ten thousand: run it with -cpu 1,2.
+func BenchmarkLayers(b *testing.B) {
+	l, err := weir.New(weir.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	limit := weir.Per(burst, 24*time.Hour)
+	everybody, tenant, user := limit.Named("everybody").Charge("all"), limit.Named("tenant").Charge(""), limit.Named("user").Charge("")
+	tenants := NewKeys(10).Order(1)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		users := NewKeys(10_000).Order(rand.Uint64())
+		bill := &weir.Bill{Charges: []weir.Charge{everybody, tenant, user}}
+		for i := 0; pb.Next(); i++ {
+			bill.Charges[1].Key, bill.Charges[2].Key = tenants[i%orderLen], users[i%orderLen]
+			if err := l.Decide(context.Background(), bill); err != nil || !bill.Allowed {
+				b.Errorf("%+v, %v", bill.Decision, err)
+				return
+			}
+		}
+	})
 }
 
 // The short form of the report: counts, and ratios with so wide a margin that
