@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -63,9 +62,15 @@ func BenchmarkLayers(b *testing.B) {
 	limit := weir.Per(burst, 24*time.Hour)
 	everybody, tenant, user := limit.Named("everybody").Charge("all"), limit.Named("tenant").Charge(""), limit.Named("user").Charge("")
 	tenants := NewKeys(10).Order(1)
+	var orders [][]string
+	for i := range runtime.NumCPU() {
+		orders = append(orders, NewKeys(10_000).Order(uint64(i)))
+	}
+	var caller atomic.Int64
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		users := NewKeys(10_000).Order(rand.Uint64())
+		users := orders[(caller.Add(1)-1)%int64(len(orders))]
 		bill := &weir.Bill{Charges: []weir.Charge{everybody, tenant, user}}
 		for i := 0; pb.Next(); i++ {
 			bill.Charges[1].Key, bill.Charges[2].Key = tenants[i%orderLen], users[i%orderLen]
