@@ -20,13 +20,17 @@ const (
 
 // listen hears the letters in this region's stream, which its instances share.
 func (s *Service) listen(ctx context.Context) {
-	claimed := time.Now()
+	var claimed time.Time // who starts asks at once: the one before may have been killed
 	for ctx.Err() == nil {
 		client, err := s.home.Client()
 		if err == nil {
 			if time.Since(claimed) > reclaim {
 				claimed = time.Now()
-				err = errors.Join(s.claim(ctx, client), s.leave(ctx, client, ""))
+				var more bool
+				more, err = s.claim(ctx, client)
+				if err = errors.Join(err, s.leave(ctx, client, "")); more && err == nil {
+					claimed = time.Time{} // what was left comes before what is new
+				}
 			} else {
 				err = s.read(ctx, client)
 			}
@@ -63,18 +67,19 @@ func (s *Service) read(ctx context.Context, client rueidis.Client) error {
 	return s.hearAll(ctx, client, streams[s.key("in")])
 }
 
-// claim takes over letters that another instance took and did not finish.
-func (s *Service) claim(ctx context.Context, client rueidis.Client) error {
+// claim takes over letters that another instance took and did not finish, and reports
+// whether there may be more.
+func (s *Service) claim(ctx context.Context, client rueidis.Client) (more bool, err error) {
 	reply, err := client.Do(ctx, client.B().Xautoclaim().Key(s.key("in")).Group(group).Consumer(s.id).
 		MinIdleTime(strconv.FormatInt(reclaim.Milliseconds(), 10)).Start("0-0").Count(readBatch).Build()).ToArray()
 	if err != nil || len(reply) < 2 {
-		return err
+		return false, err
 	}
 	entries, err := reply[1].AsXRange()
 	if err != nil {
-		return err
+		return false, err
 	}
-	return s.hearAll(ctx, client, entries)
+	return len(entries) == readBatch, s.hearAll(ctx, client, entries)
 }
 
 // leave takes instances that are gone out of the group, and the one that is named.

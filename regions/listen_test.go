@@ -2,6 +2,7 @@ package regions
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -85,4 +86,22 @@ func TestAStoreThatDebitsNothing(t *testing.T) {
 	if faults.count(unreadable) > 0 {
 		t.Errorf("the stream is blamed: %q", faults.all)
 	}
+}
+
+// TestWhatWasLeftIsTakenOverAtOnce: letters that an instance took and did not finish, as
+// when its store was away for long, wait for another, and not for a beat for each batch.
+func TestWhatWasLeftIsTakenOverAtOnce(t *testing.T) {
+	t.Parallel()
+	s, server, _ := closed(t)
+	const letters = 2000
+	left := []string{"XCLAIM", s.key("in"), group, "gone", "0"}
+	for i := range letters {
+		id := strconv.Itoa(i+1) + "-1"
+		server.Must(t, "XADD", s.key("in"), id, "f", "us", "k", s.o.Store.Fingerprint(), "b", string(encode(nil)))
+		left = append(left, id)
+	}
+	server.Must(t, "XREADGROUP", "GROUP", group, "gone", "COUNT", strconv.Itoa(letters), "STREAMS", s.key("in"), ">")
+	server.Must(t, append(left, "IDLE", "60000", "JUSTID")...)
+	startService(t, "eu", server, map[string]string{"us": server.URL()}, nil)
+	await(t, "all are finished", func() bool { return server.Must(t, "XLEN", s.key("in")) == "0" })
 }
