@@ -19,8 +19,8 @@ import (
 //	                        w0: the microsecond at which the balance is idle,
 //	                            that is as if never used, above 12 bits of state
 //
-// A balance that is idle is the same as none, so inserts claim idle slots they
-// pass over, and a shard that fills up is rebuilt without them, as large as what
+// A balance that is idle is the same as none, so inserts claim slots they pass over
+// that have been idle for a moment, and a shard that fills up is rebuilt without them, as large as what
 // is live wants. At the bound in bytes the sixth nearest to idle gives
 // way as well: a balance that is nearly full again forgets little, a drained one
 // would let its caller start anew. Maps of pointers were rejected for what the
@@ -31,14 +31,15 @@ import (
 // (memory_slot.go). All else is under the shard's mutex, and takes the slots besides;
 // a bill locks its shards in ascending order, so bills cannot wait for each other in a
 // circle, and who holds a slot without a mutex waits for nothing. Nothing under a lock
-// reads the clock or calls out, and what allocates there is growth: of a table, a log,
+// calls out or reads the clock, but for a reset (see shard.forget), and what allocates there is growth: of a table, a log,
 // a ledger, the blocks.
 
 // MemoryOptions configures NewMemory.
 type MemoryOptions struct {
 	// MaxBytes bounds what balances, sliding logs, notes on refunds and blocks may
 	// take together, 256 MiB if 0; at least 1 MiB. Only where blocks fill it may
-	// logs that are in use come on top, by less than half of it.
+	// logs that are in use come on top, by less than half of it; and each shard keeps
+	// eight blocks whatever else there is.
 	MaxBytes int64
 	// Now replaces the clock in tests and simulations: microseconds since the
 	// Unix epoch. Nil is the wall clock at the start plus monotonic time since.
@@ -183,7 +184,7 @@ func (m *Memory) command(b *Bill) {
 		case algo.Refund:
 			c.Receipt.Refunded = s.refund(print, now, c)
 		case algo.Reset:
-			s.forget(print, now)
+			s.forget(print, m.now)
 		case algo.Block:
 			s.block(print, now, int64(b.BlockFor/time.Microsecond))
 		}

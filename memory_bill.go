@@ -136,7 +136,7 @@ func (m *Memory) decideLocked(b *Bill, prints []uint64, now int64) {
 func (m *Memory) charge(at int, print uint64, now int64, bal *Balance, debit bool) int {
 	s := m.shard(print)
 	at = s.still(at, print) // another balance of the bill may have moved it
-	if bal.View.Stepped {
+	if bal.View.Stepped && at >= 0 {
 		at = s.stepBack(at, print, bal)
 		m.stepped.Add(1)
 	}

@@ -6,6 +6,9 @@ import "github.com/weirhq/weir/algo"
 // that was never charged is an empty one. It is for simulations that ask what
 // would have been: of the other algorithms a Balance's View tells all there is.
 func (m *Memory) CopyLog(c *Charge) *algo.Log {
+	if c.Limit.kind != algo.SlidingLog {
+		return new(algo.Log)
+	}
 	print := m.print(c)
 	s := m.shard(print)
 	s.mu.Lock()

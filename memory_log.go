@@ -40,7 +40,7 @@ func (s *shard) debitLog(at int, print uint64, now int64, bal *Balance) int {
 	at = s.place(at, print, now)
 	s.slots[at].w = logWords(&bal.Quota, log)
 	bal.Debited = true
-	s.shed(print, now)
+	s.shed(now)
 	return s.still(at, print)
 }
 
@@ -56,14 +56,15 @@ func (s *shard) dropLog(print uint64) {
 
 // shed brings the shard back within its bytes after a log has grown. What is idle
 // goes first, then what the table has beyond half of the room, then logs: of a few
-// that the map yields first, which is at random, the one nearest to idle. The log
-// of print stays; ledgers go for it.
-func (s *shard) shed(print uint64, now int64) {
+// that the map yields first, which is at random, the one nearest to idle. The logs of
+// the bill at work stay; ledgers go for them.
+func (s *shard) shed(now int64) {
 	if s.bytes() <= s.room {
 		return
 	}
 	s.compact(now)
 	if table := int64(len(s.slots)) * slotBytes; s.bytes() > s.room && 2*table > s.room {
+		s.swept = now
 		s.move(now, len(s.slots)/2, s.expire(now))
 		s.open()
 	}
@@ -72,8 +73,8 @@ func (s *shard) shed(print uint64, now int64) {
 		var nearest int64 = 1<<63 - 1
 		looked := 0
 		for p := range s.logs {
-			if at := s.find(p); p != print && s.slots[at].w.idleAt() < nearest {
-				victim, nearest = p, s.slots[at].w.idleAt()
+			if e := &s.slots[s.find(p)]; e.id.Load()&kept == 0 && e.w.idleAt() < nearest {
+				victim, nearest = p, e.w.idleAt()
 			}
 			if looked++; looked == 8 {
 				break

@@ -29,6 +29,9 @@ func TestOneLock(t *testing.T) {
 	refused := 0
 	for range 20_000 {
 		now += random.Int64N(80_000)
+		if random.IntN(50) == 0 {
+			now += 2 * grace // slots of the idle are claimed within a bill
+		}
 		var bills [2]Bill
 		for i := range 1 + random.IntN(12) {
 			l, err := ParseLimit(limits[random.IntN(len(limits))])

@@ -18,7 +18,7 @@ func (s *shard) rebuild(now int64) {
 	live := s.expire(then)
 	size := s.fitting(live)
 	if crowded(live, size) { // there is no room for grace
-		then = now
+		then, s.swept = now, now // a look that spares some does not put compact off
 		live = s.expire(then)
 		size = s.fitting(live)
 	}
@@ -47,6 +47,7 @@ func (s *shard) compact(now int64) {
 		return
 	}
 	defer s.open()
+	s.swept = now
 	live := s.expire(now)
 	if size := s.fitting(live); size < len(s.slots) {
 		s.move(now, size, live)
@@ -75,7 +76,6 @@ func (s *shard) expire(now int64) (live int) {
 	}
 	s.sweepLedgers(now)
 	s.sweepBlocks(now)
-	s.swept = now
 	return live
 }
 
@@ -112,7 +112,7 @@ func (s *shard) move(now int64, size, live int) {
 			gone = true
 			continue
 		}
-		s.settle(id, &e.w)
+		s.settle(id&^taken, &e.w) // see table.hold
 		s.used++
 	}
 	if gone {
@@ -128,7 +128,7 @@ func (s *shard) settle(id uint64, w *words) {
 		j = (j + 1) & mask
 	}
 	s.slots[j].w = *w
-	s.slots[j].id.Store(id &^ taken) // see table.hold
+	s.slots[j].id.Store(id)
 }
 
 // tidy is rebuild where the table stays as large as it is: what is idle leaves, and
@@ -150,18 +150,22 @@ func (s *shard) tidy(now int64) {
 
 // remove empties slot i, and so that searches still end where they should, moves each
 // balance behind it up to the gap unless that lies before where its search begins.
+// Slots are kept before they change: a taker who came late has one until it has seen
+// that the shard is closed, and would let go of another's.
 func (s *shard) remove(i int) {
 	mask := len(s.slots) - 1
+	s.slots[i].keep()
 	for j := i; ; {
 		j = (j + 1) & mask
 		e := &s.slots[j]
-		id := e.id.Load()
+		id := e.id.Load() &^ taken
 		if id == 0 {
 			break
 		}
 		if home := int(id) & mask; (j-home)&mask >= (j-i)&mask {
+			e.keep()
 			s.slots[i].w = e.w
-			s.slots[i].id.Store(id &^ taken) // see table.hold
+			s.slots[i].id.Store(id)
 			i = j
 		}
 	}

@@ -66,7 +66,7 @@ func (s *shard) find(print uint64) int {
 }
 
 // still returns the slot of print, where find returned at before some debits of
-// the same bill: inserting one balance may have claimed or moved another's slot.
+// the same bill: they may have moved it, or pushed it out: -1.
 func (s *shard) still(at int, print uint64) int {
 	if at >= 0 && at < len(s.slots) && s.slots[at].print() == print {
 		return at
@@ -83,9 +83,11 @@ func (s *shard) keep(print uint64) int {
 	return at
 }
 
-// free lets go of the slot of print, which is at, or was before it moved.
+// free lets go of the slot of print, which is at, or was before it moved. A bill may
+// have two balances on one slot, an enforced one and a trial: once the first has let
+// go, the slot may be somebody else's.
 func (s *shard) free(at int, print uint64) {
-	if at = s.still(at, print); at >= 0 {
+	if at = s.still(at, print); at >= 0 && s.slots[at].id.Load()&kept != 0 {
 		s.slots[at].free(print)
 	}
 }
@@ -220,13 +222,16 @@ func (s *shard) abandon(e *slot) {
 	}
 }
 
-// forget drops a balance and everything about it; its receipts become void.
-func (s *shard) forget(print uint64, now int64) {
+// forget drops a balance and everything about it; its receipts become void. The clock
+// is read when no taker can come between any more: the receipt of one who came first
+// would outlive the reset else, and pay for what others charge after it.
+func (s *shard) forget(print uint64, clock func() int64) {
 	if at := s.keep(print); at >= 0 {
+		now := clock()
 		e := &s.slots[at]
 		due := e.w.idleAt()
 		s.abandon(e)
-		e.w = words{} // idle since the epoch: the next insert claims it
+		e.w = words{} // idle since the epoch: a later insert claims it
 		e.free(print)
 		s.voidReceipts(print, now, due, now) // last, as it may move slots
 	}

@@ -17,7 +17,8 @@ import (
 //	    print │ kept   held by who holds the shard's mutex
 //	    0              empty
 //
-// Words are read and written by the slot's holder alone. What goes beyond the words
+// Words are read and written by the slot's holder alone, those of a log also under the
+// mutex: its slot is never taken. What goes beyond the words
 // of one slot that is there (a new balance, a log, a refund, a block, growth) is
 // under the mutex, and takes the slot besides.
 type slot struct {
@@ -85,9 +86,10 @@ func (t *table) hold(print uint64, now int64) *slot {
 			}
 			// Asked now that the slot is held: who moves slots or blocks a key says
 			// so first and then waits for those who hold one, so one of the two sees
-			// the other.
+			// the other. In a table that was tidied meanwhile the slot is as it was:
+			// see shard.remove.
 			if t.slots.Load() != at || t.blocked.Load() > now {
-				e.id.CompareAndSwap(print|taken, print) // it may be another's place by now
+				e.free(print)
 				return nil
 			}
 			return e

@@ -64,9 +64,9 @@ type name struct {
 func (s *sketch) count(hash uint64, b *weir.Bill, i int) (look bool) {
 	most := uint32(1<<32 - 1)
 	line, own := s.line(hash)
-	for _, i := range own {
-		line[i]++
-		most = min(most, line[i])
+	for _, at := range own {
+		line[at]++
+		most = min(most, line[at])
 	}
 	s.seen++
 	if int64(most) >= s.seen/share {
@@ -111,8 +111,8 @@ func (s *sketch) place(hash uint64, most uint32, b *weir.Bill, i int) {
 func (s *sketch) estimate(h uint64) int64 {
 	most := uint32(1<<32 - 1)
 	line, own := s.line(h)
-	for _, i := range own {
-		most = min(most, line[i])
+	for _, at := range own {
+		most = min(most, line[at])
 	}
 	return int64(most)
 }
