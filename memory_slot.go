@@ -18,9 +18,9 @@ import (
 //	    0              empty
 //
 // Words are read and written by the slot's holder alone, those of a log also under the
-// mutex: its slot is never taken. What goes beyond the words
-// of one slot that is there (a new balance, a log, a refund, a block, growth) is
-// under the mutex, and takes the slot besides.
+// mutex: its slot is never taken. What goes beyond the words of one slot that is there
+// (a new balance, a log, a refund, a block, growth) is under the mutex, and keeps the
+// slot besides.
 type slot struct {
 	id atomic.Uint64
 	w  words
