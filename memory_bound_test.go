@@ -326,3 +326,29 @@ func TestLongLogsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestABlockAmongMany: a block costs much the same among a hundred as among a hundred
+// thousand, of which the last have no room left. Within one run, by a wide margin.
+func TestABlockAmongMany(t *testing.T) {
+	cost := func(among int) time.Duration {
+		w := newWorldOf(t, MemoryOptions{MaxBytes: 4 << 20, OneLock: true})
+		n := 0
+		block := func(times int) {
+			for range times {
+				n++
+				w.do(algo.Block, time.Hour, PerMinute(1).Charge(strconv.Itoa(n)))
+			}
+		}
+		block(among)
+		least := time.Hour
+		for range 5 {
+			began := time.Now()
+			block(200)
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	if few, many := cost(100), cost(100_000); many > 50*few {
+		t.Errorf("200 blocks take %v among a hundred, %v among a hundred thousand", few, many)
+	}
+}

@@ -240,10 +240,12 @@ func (s *shard) forget(print uint64, clock func() int64) {
 
 // block refuses print until now+d; 0 lifts the block.
 func (s *shard) block(print uint64, now, d int64) {
-	s.sweepBlocks(now)
 	if d == 0 {
 		s.unblock(print)
 		return
+	}
+	if n := len(s.blocks); n&(n-1) == 0 { // now and then: to look through them costs all of them
+		s.sweepBlocks(now)
 	}
 	if s.blocks == nil {
 		s.blocks = make(map[uint64]int64)
@@ -271,13 +273,19 @@ func (s *shard) unblock(print uint64) {
 	}
 }
 
-// unblockFirst drops the block that ends first, for want of room.
+// unblockFirst drops a block for want of room: of some that the map yields first, which
+// is at random, the one that ends first. To look at all would cost a full shard as many
+// looks for each block that comes.
 func (s *shard) unblockFirst() {
 	var first uint64
 	var ends int64 = 1<<63 - 1
+	looked := 0
 	for p, until := range s.blocks {
 		if until < ends {
 			first, ends = p, until
+		}
+		if looked++; looked == 64 {
+			break
 		}
 	}
 	delete(s.blocks, first)
