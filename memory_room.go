@@ -32,7 +32,7 @@ func (s *shard) rebuild(now int64) {
 // grace is for how many microseconds an idle balance keeps its slot. Most callers ask
 // again when theirs has long been idle: without grace each finds its slot claimed by
 // another, and claims one. A table so keeps who asks often, and a flood of a million
-// callers a second takes 7 MB.
+// callers a second takes 8 MiB.
 const grace = 100_000
 
 // crowded reports whether a table of size would soon be full again of so many.

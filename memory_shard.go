@@ -251,7 +251,7 @@ func (s *shard) block(print uint64, now, d int64) {
 		s.blocks = make(map[uint64]int64)
 	}
 	if _, known := s.blocks[print]; !known && !s.makeRoom(blockBytes, now) && len(s.blocks) >= leastBlocks {
-		s.unblockFirst()
+		s.unblockFirst(now)
 	}
 	s.blocks[print] = now + d
 	s.table.blocked.Store(max(s.table.blocked.Load(), now+d))
@@ -276,7 +276,7 @@ func (s *shard) unblock(print uint64) {
 // unblockFirst drops a block for want of room: of some that the map yields first, which
 // is at random, the one that ends first. To look at all would cost a full shard as many
 // looks for each block that comes.
-func (s *shard) unblockFirst() {
+func (s *shard) unblockFirst(now int64) {
 	var first uint64
 	var ends int64 = 1<<63 - 1
 	looked := 0
@@ -289,5 +289,7 @@ func (s *shard) unblockFirst() {
 		}
 	}
 	delete(s.blocks, first)
-	s.evicted.Add(1)
+	if ends > now {
+		s.evicted.Add(1)
+	}
 }
