@@ -105,13 +105,30 @@ func TestABatchCountsAsItsBills(t *testing.T) {
 	for i := range 200 {
 		b := &weir.Bill{}
 		ask(single, b, "key "+strconv.Itoa(i%3), i%5 > 0)
+		if i%4 == 0 { // of several charges, the first a trial now and then
+			b = &weir.Bill{
+				Charges: []weir.Charge{weir.PerMinute(1).Charge("first"), weir.PerMinute(1).Charge("second")},
+				Each:    []weir.Decision{{Allowed: true}, {Allowed: true}},
+			}
+			b.Charges[0].Trial = -int8(i % 8 / 4)
+			single.Observe(context.Background(), weir.Event{Bill: b})
+			bills = append(bills, b)
+			b = &weir.Bill{Charges: []weir.Charge{weir.PerMinute(1).Charge("key " + strconv.Itoa(i%3))}, Each: []weir.Decision{{Allowed: i%5 > 0}}}
+		}
 		bills = append(bills, b)
 	}
 	batch.ObserveAll(context.Background(), bills, time.Millisecond)
 	got, want := batch.Report(5), single.Report(5)
 	got.Since = want.Since
-	if !reflect.DeepEqual(got, want) || want.Asked != 200 || want.Refused != 40 {
+	if !reflect.DeepEqual(got, want) || want.Asked != 200+50+25 || want.Refused != 40 {
 		t.Errorf("as a batch %+v, one by one %+v", got, want)
+	}
+	counted := map[string]int64{}
+	for _, c := range got.Hottest {
+		counted[c.Key] = c.AtLeast
+	}
+	if counted["first"] != 25 || counted["second"] != 50 {
+		t.Errorf("%+v", counted)
 	}
 }
 
