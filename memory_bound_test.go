@@ -283,7 +283,7 @@ func TestIdleLogsGiveWayToBalances(t *testing.T) {
 		}
 	}
 	evicted := w.memory.Stats().Evicted
-	w.clock.Add(2e6)
+	w.clock.Add(1e6 + 10) // not long enough for a full shard to be looked through again
 	balances(5900, 7000)
 	if s := w.memory.Stats(); s.Evicted != evicted {
 		t.Errorf("%d live balances were forgotten: %+v", s.Evicted-evicted, s)
@@ -350,5 +350,32 @@ func TestABlockAmongMany(t *testing.T) {
 	}
 	if few, many := cost(100), cost(100_000); many > 50*few {
 		t.Errorf("200 blocks take %v among a hundred, %v among a hundred thousand", few, many)
+	}
+}
+
+// Blocks that have ended are no loss: what gives way to new ones is not counted, while
+// one that still holds is.
+func TestEndedBlocksAreNoLoss(t *testing.T) {
+	w := newWorldOf(t, MemoryOptions{MaxBytes: 1 << 20, OneLock: true})
+	n := 0
+	block := func(times int) {
+		for range times {
+			n++
+			w.do(algo.Block, time.Second, PerMinute(1).Charge(strconv.Itoa(n)))
+		}
+	}
+	for w.memory.Stats().Evicted == 0 && n < 1<<17 {
+		block(1)
+	}
+	full := n - 1
+	if full < 1000 {
+		t.Fatalf("only %d blocks fit", full)
+	}
+	if block(9); w.memory.Stats().Evicted != 10 {
+		t.Errorf("%d blocks over what fits, %d counted", 10, w.memory.Stats().Evicted)
+	}
+	w.clock.Add(1e6 + 10) // not long enough for a full shard to be looked through again
+	if block(full / 2); w.memory.Stats().Evicted != 10 {
+		t.Errorf("%d of the %d that took the place of ended blocks were counted", w.memory.Stats().Evicted-10, full/2)
 	}
 }
