@@ -283,7 +283,7 @@ func TestIdleLogsGiveWayToBalances(t *testing.T) {
 		}
 	}
 	evicted := w.memory.Stats().Evicted
-	w.clock.Add(1e6 + 10) // not long enough for a full shard to be looked through again
+	w.clock.Add(6e5) // not so long that a full shard is looked through again
 	balances(5900, 7000)
 	if s := w.memory.Stats(); s.Evicted != evicted {
 		t.Errorf("%d live balances were forgotten: %+v", s.Evicted-evicted, s)
@@ -361,7 +361,7 @@ func TestEndedBlocksAreNoLoss(t *testing.T) {
 	block := func(times int) {
 		for range times {
 			n++
-			w.do(algo.Block, time.Second, PerMinute(1).Charge(strconv.Itoa(n)))
+			w.do(algo.Block, time.Second/2, PerMinute(1).Charge(strconv.Itoa(n)))
 		}
 	}
 	for w.memory.Stats().Evicted == 0 && n < 1<<17 {
@@ -374,7 +374,7 @@ func TestEndedBlocksAreNoLoss(t *testing.T) {
 	if block(9); w.memory.Stats().Evicted != 10 {
 		t.Errorf("%d blocks over what fits, %d counted", 10, w.memory.Stats().Evicted)
 	}
-	w.clock.Add(1e6 + 10) // not long enough for a full shard to be looked through again
+	w.clock.Add(6e5) // not so long that a full shard is looked through again
 	if block(full / 2); w.memory.Stats().Evicted != 10 {
 		t.Errorf("%d of the %d that took the place of ended blocks were counted", w.memory.Stats().Evicted-10, full/2)
 	}
