@@ -283,7 +283,7 @@ func TestIdleLogsGiveWayToBalances(t *testing.T) {
 		}
 	}
 	evicted := w.memory.Stats().Evicted
-	w.clock.Add(6e5) // not so long that a full shard is looked through again
+	w.clock.Add(2e6)
 	balances(5900, 7000)
 	if s := w.memory.Stats(); s.Evicted != evicted {
 		t.Errorf("%d live balances were forgotten: %+v", s.Evicted-evicted, s)
