@@ -3,6 +3,7 @@ package lease
 import (
 	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir"
@@ -24,7 +25,7 @@ type account struct {
 	loan  *loan         // lent from to purses, or nil
 	next  *loan         // lent from when loan is used up, or nil
 	over  []*loan       // to be given back
-	asked bool          // the lender has been told
+	asked bool          // the lenders have been told
 	calls int           // how often the loans were recalled
 	dry   time.Duration // nothing to lend until then
 }
@@ -39,17 +40,27 @@ type loan struct {
 	left    int64     // units neither spent nor in a purse
 	held    int       // slices of it that are in purses
 	running algo.View // the balance as units are spent
+
+	holds atomic.Int32 // splits that have units of it: counted up while a slice has some
 }
 
-// watch begins to count a key. Of a full shard the key that is asked for least
-// gives way, if nothing of it is lent.
+// watch begins to count a key. In a full shard one gives way of which nothing is lent:
+// the one asked for least of some that the map yields first, which is at random. Most
+// keys are cold, and come by the thousand; to look at all for each of them would cost
+// more than all else that is done for it here.
 func (s *shard) watch(p print, bal *weir.Balance, most int64, now time.Duration) {
 	if len(s.accounts) >= accounts {
 		var coldest print
-		least := math.MaxInt
+		least, looked := math.MaxInt, 0
 		for q, a := range s.accounts {
-			if a.idle() && a.heat(now) < least {
-				coldest, least = q, a.heat(now)
+			if !a.idle() {
+				continue
+			}
+			if heat := a.heat(now); heat < least {
+				coldest, least = q, heat
+			}
+			if looked++; looked == looks {
+				break
 			}
 		}
 		if least == math.MaxInt {
@@ -62,6 +73,9 @@ func (s *shard) watch(p print, bal *weir.Balance, most int64, now time.Duration)
 	a.charge.Space, a.charge.Group = strings.Clone(a.charge.Space), strings.Clone(a.charge.Group)
 	s.accounts[p] = a
 }
+
+// looks is how many keys are compared for which of them gives way.
+const looks = 8
 
 // idle reports whether nothing of the key is lent or about to be.
 func (a *account) idle() bool {
@@ -89,7 +103,7 @@ func (a *account) tally(now time.Duration, takes int, units int64) {
 	a.units += units
 }
 
-// wants reports whether the lender should be told that the key wants a loan: it is
+// wants reports whether the lenders should be told that the key wants a loan: it is
 // hot, and less than half of a loan is left.
 func (a *account) wants(now time.Duration, hot int) bool {
 	if a.asked || now < a.dry || max(a.takes, a.rate) < hot || a.next != nil {
@@ -130,7 +144,7 @@ func (a *account) retire() {
 	a.loan, a.next = a.next, nil
 }
 
-// recall puts all loans aside, the one that the lender may be asking for included.
+// recall puts all loans aside, one that a lender may be asking for included.
 func (a *account) recall() {
 	a.retire()
 	a.retire()

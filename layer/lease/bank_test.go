@@ -21,6 +21,10 @@ type bank struct {
 	none   bool  // everything is out elsewhere
 	lent   int   // how often it was asked
 	loans  uint64
+
+	during func() // what happens while bills are with the store
+	err    error  // of bills
+	asked  int    // balances
 }
 
 const opened = int64(1_800_000_000_000_000)
@@ -37,7 +41,7 @@ func newBank(t *testing.T, hot int) *bank {
 	return b
 }
 
-// takeFrom takes c as a processor does that has purse i, and has the lender work.
+// takeFrom takes c as a processor does that has purse i, and has the lenders work.
 func (b *bank) takeFrom(i int, c weir.Charge) weir.Bill {
 	b.t.Helper()
 	b.leases.held = sync.Pool{New: func() any { return &b.leases.purses[i] }}
@@ -69,6 +73,22 @@ func (b *bank) hot(c weir.Charge) weir.Bill {
 	}
 	b.t.Fatal("nothing was lent: the test is void")
 	return weir.Bill{}
+}
+
+func (b *bank) Apply(ctx context.Context, bills []*weir.Bill) {
+	for _, bill := range bills {
+		b.asked += len(bill.Balances())
+	}
+	if b.during != nil {
+		b.during()
+	}
+	if b.err == nil {
+		b.Store.Apply(ctx, bills)
+		return
+	}
+	for _, bill := range bills {
+		bill.Err = b.err
+	}
 }
 
 func (b *bank) Lend(ctx context.Context, c *weir.Charge, units, _ int64, life time.Duration) (int64, time.Duration, algo.View, error) {
@@ -113,7 +133,7 @@ func TestALoanInAPurseIsNotGivenBack(t *testing.T) {
 	if bill := b.takeFrom(1, rest); bill.Source != source {
 		t.Fatalf("the rest was answered by %s", bill.Source)
 	}
-	for range 5 { // the second purse has the lender make another loan, and another
+	for range 5 { // the second purse has the lenders make another loan, and another
 		b.takeFrom(1, c)
 	}
 	b.leases.Step()
@@ -158,12 +178,12 @@ func TestALoanEndsInTime(t *testing.T) {
 	}
 }
 
-// peekFrom is takeFrom while the lender does nothing.
+// peekFrom is takeFrom while the lenders do nothing.
 func (b *bank) peekFrom(i int, c weir.Charge) weir.Bill {
 	b.t.Helper()
-	wishes := b.leases.wishes
-	b.leases.wishes = make(chan print, 1024)
-	defer func() { b.leases.wishes = wishes }()
+	wishes := b.leases.errands
+	b.leases.errands = make(chan errand, 1024)
+	defer func() { b.leases.errands = wishes }()
 	b.leases.held = sync.Pool{New: func() any { return &b.leases.purses[i] }}
 	bill := weir.Bill{Charges: []weir.Charge{c}}
 	if err := bill.Check(); err != nil {

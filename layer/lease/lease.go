@@ -7,8 +7,8 @@
 //	take ─▶ this processor's purse has units of the key ─▶ spend, answer
 //	         └ no ─▶ is the key hot? ─ no ─▶ store
 //	                  └ yes ─▶ a loan with units left ─▶ fill the purse, spend, answer
-//	                            └ none, or not enough ─▶ store   (and the lender is told)
-//	lender (one goroutine): borrows before a loan runs out, returns what is over
+//	                            └ none, or not enough ─▶ store   (and the lenders are told)
+//	lenders (a few goroutines): borrow before a loan runs out, return what is over
 //
 // What it costs. Nothing is admitted that was not debited, so over any long time
 // exactly the limit is admitted. But units debited in one window may be spent in
@@ -26,6 +26,9 @@
 // it is done. Other instances do not hear of it: they spend what they hold, for at
 // most the second or tenth of a period that a loan lasts, and borrow no more of a
 // blocked key. A return from before a reset gives nothing back.
+//
+// A bill of several balances takes what it can from loans and asks the store for the rest
+// (split.go).
 //
 // Token buckets and the two window counters are lent. A leaky bucket's delay and
 // a log's entries are each caller's own.
@@ -66,7 +69,7 @@ type Options struct {
 	Hot int
 	// Now replaces the monotonic clock in tests and simulations.
 	Now func() time.Duration
-	// Stepped leaves the lender's work to Step, for simulations: nothing then
+	// Stepped leaves the lenders' work to Step, for simulations: nothing then
 	// happens but at a caller's word.
 	Stepped bool
 }
@@ -93,14 +96,16 @@ type Leases struct {
 	purses    []purse
 	held      sync.Pool     // of *purse: each processor finds its own again
 	handed    atomic.Uint32 // how often a purse was handed to held
-	wishes    chan print    // keys that want a loan
+	splits    sync.Pool     // of *split
+	errands   chan errand   // of the lenders
+	stepped   bool
 	stop      chan struct{}
-	lender    sync.WaitGroup
+	lenders   sync.WaitGroup
 	closing   sync.Once
 	stats     counters
 }
 
-// counters are what the lender moves; what was spent is counted by the purses.
+// counters are what the lenders move; what was spent is counted by the purses.
 type counters struct {
 	borrowed atomic.Int64
 	returned atomic.Int64 // given back, and the store heard of it
@@ -138,7 +143,7 @@ func New(store Lender, o Options) *Leases {
 	}
 	l := &Leases{
 		store: store, overshoot: max(o.Overshoot, 1), hot: o.Hot, now: o.Now,
-		seed: maphash.MakeSeed(), wishes: make(chan print, 1024), stop: make(chan struct{}),
+		seed: maphash.MakeSeed(), errands: make(chan errand, 1024), stepped: o.Stepped, stop: make(chan struct{}),
 	}
 	for i := range l.shards {
 		l.shards[i].accounts = make(map[print]*account)
@@ -148,8 +153,12 @@ func New(store Lender, o Options) *Leases {
 		l.purses = l.purses[:1]
 	}
 	l.held.New = func() any { return &l.purses[int(l.handed.Add(1))%len(l.purses)] }
+	l.splits.New = func() any { return new(split) }
 	if !o.Stepped {
-		l.lender.Go(l.lend)
+		l.lenders.Go(l.watchTime)
+		for range lenders {
+			l.lenders.Go(l.lend)
+		}
 	}
 	return l
 }
@@ -172,7 +181,12 @@ func (l *Leases) Stats() Stats {
 func (l *Leases) Close() error {
 	l.closing.Do(func() {
 		close(l.stop)
-		l.lender.Wait()
+		l.lenders.Wait()
+		for len(l.errands) > 0 {
+			if e := <-l.errands; e.loan != nil { // nobody wants a loan any more
+				l.run(e)
+			}
+		}
 		l.collect(true)
 	})
 	return l.store.Close()
@@ -194,14 +208,6 @@ func (l *Leases) Apply(ctx context.Context, bills []*weir.Bill) {
 	}
 	if len(left) > 0 {
 		l.Ask(ctx, left)
-	}
-}
-
-// Ask is Apply for bills that Answer did not answer.
-func (l *Leases) Ask(ctx context.Context, bills []*weir.Bill) {
-	l.store.Apply(ctx, bills)
-	for _, b := range bills {
-		l.heard(b)
 	}
 }
 
@@ -234,20 +240,23 @@ func (l *Leases) recall(c *weir.Charge) {
 	l.empty(func(o *slice) bool { return o.account.charge.Key == c.Key && o.account.charge.Space == c.Space })
 }
 
-// lendable returns the balance of a bill that a loan could answer, or nil. Only
-// bills of one balance are: to answer a larger one here, each of its balances
-// would have to be lent.
+// lendable returns the balance of a bill of one that a loan could answer, or nil. For
+// larger bills see split.
 func lendable(b *weir.Bill) *weir.Balance {
 	balances := b.Balances()
 	if b.Verb != algo.Take || len(balances) != 1 || b.MaxWait != 0 {
 		return nil
 	}
-	bal := &balances[0]
-	kind := bal.Quota.Kind
-	if bal.Trial != 0 || bal.Cost < 1 || bal.Never || bal.Quota.N == 0 || kind == algo.LeakyBucket || kind == algo.SlidingLog {
-		return nil
+	if bal := &balances[0]; lends(bal) {
+		return bal
 	}
-	return bal
+	return nil
+}
+
+// lends reports whether what is asked of a balance may come from a loan.
+func lends(bal *weir.Balance) bool {
+	kind := bal.Quota.Kind
+	return bal.Trial == 0 && bal.Cost > 0 && !bal.Never && bal.Quota.N != 0 && kind != algo.LeakyBucket && kind != algo.SlidingLog
 }
 
 // Answer answers b from what is on loan, if that is enough, and reports whether it
@@ -262,7 +271,7 @@ func (l *Leases) Answer(b *weir.Bill) bool {
 	purse := l.held.Get().(*purse)
 	purse.mu.Lock()
 	o := &purse.slices[l.place(bal, key)]
-	spent := o.of(bal.Charge) && o.left >= bal.Cost && now < o.loan.until || l.fill(o, bal, key, now)
+	spent := o.has(bal, now) || l.fill(o, bal, key, now)
 	var running algo.View
 	if spent {
 		running = o.spend(bal, now)
@@ -314,11 +323,11 @@ func (l *Leases) heed(b *weir.Bill) {
 	}
 }
 
-// wish tells the lender that a key wants a loan. If the lender is that far
-// behind, the key will ask again.
+// wish tells the lenders that a key wants a loan. If they are that far behind, the key
+// will ask again.
 func (l *Leases) wish(p print) {
 	select {
-	case l.wishes <- p:
+	case l.errands <- errand{print: p}:
 	default:
 		s := &l.shards[p.b%shards]
 		s.mu.Lock()

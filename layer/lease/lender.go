@@ -8,16 +8,45 @@ import (
 	"github.com/weirhq/weir/algo"
 )
 
-// lend is the lender: it borrows for keys that want a loan and gives back what
-// is over, one after the other. One goroutine is enough: a loan serves a tenth
-// of a second or more, and costs one short trip.
+// lenders is how many goroutines talk to the store. A loan costs one trip and serves a
+// tenth of a second or more; but a loaded store makes the trip milliseconds, and a
+// policy's shared limits come to hundreds of hot keys.
+const lenders = 8
+
+// errand is a trip to the store: for a loan to the account of print, or, if it has a
+// loan, to give that back.
+type errand struct {
+	print  print
+	charge weir.Charge
+	loan   *loan
+}
+
+func (l *Leases) run(e errand) {
+	if e.loan != nil {
+		l.giveBack(e.charge, e.loan)
+		return
+	}
+	l.borrow(e.print)
+}
+
+// lend is a lender: it borrows for keys that want a loan and gives back what is over.
 func (l *Leases) lend() {
+	for {
+		select {
+		case e := <-l.errands:
+			l.run(e)
+		case <-l.stop:
+			return
+		}
+	}
+}
+
+// watchTime finds what is to be given back.
+func (l *Leases) watchTime() {
 	tick := time.NewTicker(beat / 2)
 	defer tick.Stop()
 	for {
 		select {
-		case p := <-l.wishes:
-			l.borrow(p)
 		case <-tick.C:
 			l.collect(false)
 		case <-l.stop:
@@ -26,13 +55,13 @@ func (l *Leases) lend() {
 	}
 }
 
-// Step does what the lender has to do now. It is for Stepped leases, and for one
+// Step does what the lenders have to do now. It is for Stepped leases, and for one
 // goroutine at a time.
 func (l *Leases) Step() {
 	for {
 		select {
-		case p := <-l.wishes:
-			l.borrow(p)
+		case e := <-l.errands:
+			l.run(e)
 		default:
 			l.collect(false)
 			return
@@ -61,9 +90,7 @@ func (l *Leases) borrow(p print) {
 	granted, until, after, err := l.store.Lend(context.Background(), &charge, want, most, life)
 	if err == nil && granted > 0 {
 		l.stats.borrowed.Add(granted)
-		if out := l.Stats().Out; out > l.stats.peak.Load() {
-			l.stats.peak.Store(out) // only the lender borrows
-		}
+		l.mark(l.Stats().Out)
 	}
 
 	s.mu.Lock()
@@ -86,6 +113,12 @@ func (l *Leases) borrow(p print) {
 	}
 }
 
+// mark raises the peak to out.
+func (l *Leases) mark(out int64) {
+	for peak := l.stats.peak.Load(); out > peak && !l.stats.peak.CompareAndSwap(peak, out); peak = l.stats.peak.Load() {
+	}
+}
+
 // unspent returns the view before the loan.
 func unspent(q *algo.Quota, after algo.View, units int64) algo.View {
 	if q.Kind.Bucket() {
@@ -96,8 +129,8 @@ func unspent(q *algo.Quota, after algo.View, units int64) algo.View {
 }
 
 // collect gives back what is left of loans whose time is up, or of all. A loan is
-// given back when no purse holds any of it: one whose slice is being filled just now
-// is left for the next time.
+// given back when no purse holds any of it, nor a bill that is with the store: one whose
+// slice is being filled just now is left for the next time.
 func (l *Leases) collect(all bool) {
 	now := l.now()
 	l.empty(func(o *slice) bool { return all || now >= o.loan.until || o.left == 0 })
@@ -114,7 +147,7 @@ func (l *Leases) collect(all bool) {
 			}
 			waiting := a.over[:0]
 			for _, o := range a.over {
-				if o.held > 0 {
+				if o.held > 0 || o.holds.Load() > 0 {
 					waiting = append(waiting, o)
 					continue
 				}
@@ -125,9 +158,22 @@ func (l *Leases) collect(all bool) {
 		}
 		s.mu.Unlock()
 		for j := range over {
-			l.giveBack(charges[j], over[j])
+			l.send(errand{charge: charges[j], loan: over[j]}, all)
 		}
 	}
+}
+
+// send has a lender give a loan back, or does it now, where none is there, or none has
+// time: a loan that is over is asked for by nobody.
+func (l *Leases) send(e errand, now bool) {
+	if !now && !l.stepped {
+		select {
+		case l.errands <- e:
+			return
+		default:
+		}
+	}
+	l.run(e)
 }
 
 // giveBack ends a loan. If the store does not hear of it, the units stay spent:

@@ -16,13 +16,13 @@ import (
 type purse struct {
 	mu     sync.Mutex
 	spent  int64 // units, ever
-	slices [slices]slice
+	slices [perPurse]slice
 	_      [64]byte
 }
 
 const (
-	slices = 64 // of a purse, by balance
-	pieces = 16 // a slice is this part of what is left of a loan
+	perPurse = 64 // slices, by balance
+	pieces   = 16 // a slice is this part of what is left of a loan
 )
 
 // slice is some units of a loan in a purse. Its purse's mutex guards it.
@@ -43,6 +43,11 @@ func (o *slice) of(c *weir.Charge) bool {
 	}
 	mine := &o.account.charge
 	return mine.Key == c.Key && mine.Space == c.Space && mine.Limit == c.Limit
+}
+
+// has reports whether bal's cost can be spent from the slice as it is.
+func (o *slice) has(bal *weir.Balance, now time.Duration) bool {
+	return o.of(bal.Charge) && o.left >= bal.Cost && now < o.loan.until
 }
 
 // spend takes bal's cost from the slice, which has as much, and writes the answer
