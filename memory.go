@@ -184,7 +184,7 @@ func (m *Memory) command(b *Bill) {
 		case algo.Refund:
 			c.Receipt.Refunded = s.refund(print, now, c)
 		case algo.Reset:
-			s.forget(print, m.now)
+			s.forget(print, c.Limit.kind, m.now)
 		case algo.Block:
 			s.block(print, now, int64(b.BlockFor/time.Microsecond))
 		}

@@ -12,7 +12,7 @@ import (
 // outlives its balance: until is past every receipt it has to refuse.
 type ledger struct {
 	refunds []refunded
-	reset   int64 // store time of the last reset; receipts up to it are void
+	reset   int64 // store time up to which receipts are void: of the last reset, or where nothing was owed
 	until   int64 // microseconds since the epoch
 	counted int64 // bytes that shard.ledgerBytes counts for it
 }
@@ -71,8 +71,13 @@ func (l *ledger) pulled(r *Receipt) (us int64) {
 	return us
 }
 
-// settled notes that nothing is owed any more, so nothing can be pulled.
-func (l *ledger) settled() {
+// settled notes that nothing is owed any more at an instant, so what was charged before
+// is paid and its receipts are void. They must not be reckoned anew: how far earlier
+// refunds brought them forward would be forgotten, and they would seem to be due as
+// first charged. Of those of this very instant nothing can be pulled.
+func (l *ledger) settled(at int64) {
+	l.reset = max(l.reset, at-1)
+	l.refunds = slices.DeleteFunc(l.refunds, func(f refunded) bool { return f.at < at })
 	for i := range l.refunds {
 		l.refunds[i].pull = 0
 	}
@@ -82,6 +87,9 @@ func (l *ledger) settled() {
 func (s *shard) refund(print uint64, now int64, c *Charge) int64 {
 	r := &c.Receipt
 	if r.At <= s.voided {
+		return 0
+	}
+	if r.At > now+algo.MaxSkew { // from before the clock went back; the balance is another by now
 		return 0
 	}
 	book := s.ledgers[print]
@@ -117,7 +125,7 @@ func (s *shard) refund(print uint64, now int64, c *Charge) int64 {
 	entry.until = max(until, r.Due)
 	book.refunds = append(book.refunds, entry)
 	if idle {
-		book.settled()
+		book.settled(entry.when)
 	}
 	s.note(print, book, entry.until)
 	return given

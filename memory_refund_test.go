@@ -161,3 +161,58 @@ func TestLogsGiveWayWithTheirReceipts(t *testing.T) {
 		}
 	}
 }
+
+// TestAnIdleBucketsReceiptsArePaid: what a refund brought forward stays so when a later
+// one leaves the bucket idle. A receipt of what was paid off before gives nothing back.
+func TestAnIdleBucketsReceiptsArePaid(t *testing.T) {
+	for _, kind := range []algo.Kind{algo.TokenBucket, algo.LeakyBucket} {
+		w, l := newWorld(t), PerSecond(1).Burst(30).Using(kind)
+		first, second := w.decide(withCost(l, "k", 10)), w.decide(withCost(l, "k", 10)) // due after 20 s
+		w.at(time.Second)
+		w.do(algo.Refund, 0, first.Charges...) // and now after 11 s
+		w.at(12 * time.Second)
+		w.do(algo.Refund, 0, w.decide(withCost(l, "k", 10)).Charges...)
+		again := w.decide(withCost(l, "k", 10))
+		w.do(algo.Refund, 0, second.Charges...)
+		if got := second.Charges[0].Receipt.Refunded; got != 0 {
+			t.Errorf("%s: %d came back of what was paid off", kind, got)
+		}
+		w.do(algo.Refund, 0, again.Charges...)
+		if got := again.Charges[0].Receipt.Refunded; got != 10 {
+			t.Errorf("%s: %d came back of 10 that are owed", kind, got)
+		}
+	}
+}
+
+// TestReceiptsFromAheadOfTheClock: one from before a clock went back by more than is
+// believed is void, though the balance was idle and nothing was left to move; and a reset
+// of a balance that stands ahead by less voids what stands where it does.
+func TestReceiptsFromAheadOfTheClock(t *testing.T) {
+	for _, l := range everyKind(10, time.Hour) {
+		w := newWorld(t)
+		w.at(20 * time.Hour)
+		old := w.decide(withCost(l, "k", 5))
+		w.do(algo.Refund, 0, w.decide(withCost(l, "k", 1)).Charges...)
+		w.at(22 * time.Hour)
+		w.do(algo.Refund, 0, w.decide(withCost(l, "k", 5)).Charges...)
+		w.at(time.Hour)
+		w.decide(withCost(l, "k", 5))
+		w.do(algo.Refund, 0, old.Charges...)
+		if got := old.Charges[0].Receipt.Refunded; got != 0 {
+			t.Errorf("%s: %d came back by a receipt from ahead", l.Kind(), got)
+		}
+
+		w = newWorld(t)
+		w.at(time.Hour)
+		w.decide(l.Charge("k"))
+		w.at(time.Hour - 5*time.Second)
+		old = w.decide(withCost(l, "k", 5))
+		w.do(algo.Reset, 0, l.Charge("k"))
+		w.at(time.Hour + time.Second)
+		w.decide(withCost(l, "k", 5))
+		w.do(algo.Refund, 0, old.Charges...)
+		if got := old.Charges[0].Receipt.Refunded; got != 0 {
+			t.Errorf("%s: %d came back of what was before a reset", l.Kind(), got)
+		}
+	}
+}

@@ -225,17 +225,32 @@ func (s *shard) abandon(e *slot) {
 // forget drops a balance and everything about it; its receipts become void. The clock
 // is read when no taker can come between any more: the receipt of one who came first
 // would outlive the reset else, and pay for what others charge after it.
-func (s *shard) forget(print uint64, clock func() int64) {
+func (s *shard) forget(print uint64, kind algo.Kind, clock func() int64) {
 	if at := s.keep(print); at >= 0 {
 		now := clock()
 		e := &s.slots[at]
-		due := e.w.idleAt()
+		due, stood := e.w.idleAt(), now
+		if due >= now { // its stored time may be ahead of the clock
+			stood = max(now, s.stands(print, kind, &e.w))
+		}
 		s.abandon(e)
 		e.w = words{} // idle since the epoch: a later insert claims it
 		e.free(print)
-		s.voidReceipts(print, now, due, now) // last, as it may move slots
+		s.voidReceipts(print, stood, due, now) // last, as it may move slots
 	}
 	s.unblock(print)
+}
+
+// stands returns the stored time of the balance in w.
+func (s *shard) stands(print uint64, kind algo.Kind, w *words) int64 {
+	switch {
+	case w[2]&logFlag != 0:
+		return s.logs[print].Newest()
+	case kind.Bucket():
+		_, _, charged := w.times()
+		return charged
+	}
+	return w.window().Start
 }
 
 // block refuses print until now+d; 0 lifts the block.

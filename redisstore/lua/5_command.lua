@@ -9,6 +9,9 @@
 --   g  until(7) reset(7), then per refund:
 --      id(8) at(7) due(7) when(7) pull(7) passed(7)
 --
+-- reset is the time up to which receipts are void: that of the last reset, or from
+-- when on a refund left nothing that is owed.
+--
 -- passed is when the last of what was charged before the refund was due: from
 -- then on no receipt is left that the refund has a say in, and it is dropped.
 -- What loans gave back to a bucket stands there too, with an id of zeros.
@@ -32,7 +35,7 @@ do
       return cmsgpack.pack({now, 'bad_state'})
     end
     local till, reset = unpack_('>I7I7', v, 2)
-    if till > now then
+    if till > now - MAX_SKEW then -- a clock may go back by as much
       ledger.until_, ledger.reset = till, reset
       local kept = {}
       for i = LEDGER_HEAD + 1, #v, LEDGER_ENTRY do
@@ -62,7 +65,8 @@ if verb == 'reset' then
   local till = idle_at(tonumber(ARGV[2]))
   redis.call('DEL', KEYS[1])
   if till > now then
-    ledger.reset, ledger.refunds = math.max(now, ledger.reset), ''
+    -- Receipts are of the time used, which may be ahead of the clock.
+    ledger.reset, ledger.refunds = math.max(now, s.charged or s.newest or s.start, ledger.reset), ''
     keep(till)
   end
   return cmsgpack.pack({now, false})

@@ -25,6 +25,8 @@ if verb == 'return' then
   keep_loans(kept)
 end
 if v.stepped or ledger.reset > 0 and at <= ledger.reset then return nothing end
+-- From before the clock went back by more than is believed, and the balance is another by now.
+if at > v.at + MAX_SKEW then return nothing end
 
 local pulled, refunds, returns = 0, 0, 0
 for i = 1, #ledger.refunds, LEDGER_ENTRY do
@@ -134,11 +136,16 @@ local function sum_up(notes)
   return table.concat(rest)
 end
 
-if settled then -- nothing is owed any more, so nothing can be pulled
+if settled then
+  -- Nothing is owed any more, so what was charged before this instant is paid and its
+  -- receipts are void. They must not be reckoned anew: how far earlier refunds brought
+  -- them forward would be forgotten, and they would seem to be due as first charged.
+  -- Of those of this very instant the ids stay, and nothing of them can be pulled.
   pull = 0
+  ledger.reset = math.max(ledger.reset, when - 1)
   local kept = {}
   for i = 1, #ledger.refunds, LEDGER_ENTRY do
-    if sub(ledger.refunds, i, i + 7) ~= RETURNED then
+    if sub(ledger.refunds, i, i + 7) ~= RETURNED and unpack_('>I7', ledger.refunds, i + 8) >= when then
       kept[#kept + 1] = sub(ledger.refunds, i, i + 28) .. pack('>I7', 0) .. sub(ledger.refunds, i + 36, i + 42)
     end
   end
