@@ -33,9 +33,9 @@ type account struct {
 // loan is a block of units. Its account's shard's mutex guards what changes.
 type loan struct {
 	receipt weir.Receipt
-	granted time.Duration // before it was asked for, so it ends early and never late
-	until   time.Duration
-	after   algo.View // the balance with the whole loan spent
+	known   time.Duration // when the answer came: store time reckoned from it is never ahead
+	until   time.Duration // from before it was asked for, so it ends early and never late
+	after   algo.View     // the balance with the whole loan spent
 
 	left    int64     // units neither spent nor in a purse
 	held    int       // slices of it that are in purses

@@ -17,9 +17,10 @@ type bank struct {
 	weir.Store
 	t      *testing.T
 	leases *Leases
-	us     int64 // since the epoch
-	none   bool  // everything is out elsewhere
-	lent   int   // how often it was asked
+	us     int64         // since the epoch
+	none   bool          // everything is out elsewhere
+	lent   int           // how often it was asked
+	trip   time.Duration // on the way to it
 	loans  uint64
 
 	during func() // what happens while bills are with the store
@@ -93,6 +94,7 @@ func (b *bank) Apply(ctx context.Context, bills []*weir.Bill) {
 
 func (b *bank) Lend(ctx context.Context, c *weir.Charge, units, _ int64, life time.Duration) (int64, time.Duration, algo.View, error) {
 	b.lent++
+	b.pass(b.trip)
 	if b.none {
 		return 0, 0, algo.View{}, nil
 	}
@@ -254,6 +256,37 @@ func TestASliceIsOfOneBalance(t *testing.T) {
 		}
 		if bill := b.take(other); bill.Source == source {
 			t.Errorf("%s was charged to what was lent of the first", name)
+		}
+	}
+}
+
+// A charge from a loan has the store's time at the most, however long it took to lend:
+// a receipt from ahead of that outlives a reset, and pays for what others charge after.
+func TestAReceiptFromALoanIsNotAhead(t *testing.T) {
+	for _, kind := range []algo.Kind{algo.TokenBucket, algo.FixedWindow, algo.SlidingWindow} {
+		b := newBank(t, 2)
+		b.trip = 40 * time.Millisecond
+		c := weir.Per(100_000, 30*24*time.Hour).Using(kind).Charge("k")
+		bill := b.hot(large(c))
+		if at := bill.Charges[0].Receipt.At; at > b.us {
+			t.Errorf("%s: charged %d µs ahead of the store", kind, at-b.us)
+		}
+		b.pass(time.Millisecond)
+		do := func(verb algo.Verb, c weir.Charge) weir.Charge {
+			one := &weir.Bill{Verb: verb, Charges: []weir.Charge{c}}
+			if err := one.Check(); err != nil {
+				t.Fatal(err)
+			}
+			if b.Apply(context.Background(), []*weir.Bill{one}); one.Err != nil {
+				t.Fatal(one.Err)
+			}
+			return one.Charges[0]
+		}
+		do(algo.Reset, c)
+		b.pass(time.Second)
+		do(algo.Take, large(c))
+		if back := do(algo.Refund, bill.Charges[0]); back.Receipt.Refunded != 0 {
+			t.Errorf("%s: %d came back of what was before the reset", kind, back.Receipt.Refunded)
 		}
 	}
 }

@@ -93,6 +93,8 @@ func (l *Leases) borrow(p print) {
 		l.mark(l.Stats().Out)
 	}
 
+	known := l.now()
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.asked = false
@@ -101,7 +103,7 @@ func (l *Leases) borrow(p print) {
 		return
 	}
 	one := &loan{
-		receipt: charge.Receipt, left: granted, granted: before, until: before + until,
+		receipt: charge.Receipt, left: granted, known: known, until: before + until,
 		after: after, running: unspent(&quota, after, granted),
 	}
 	if a.calls != calls { // it may be from before a block or a reset

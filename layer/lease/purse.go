@@ -60,7 +60,7 @@ func (o *slice) spend(bal *weir.Balance, now time.Duration) algo.View {
 	o.units += bal.Cost
 	bal.View = o.loan.after
 	v := &bal.View
-	v.Now += (now - o.loan.granted).Microseconds()
+	v.Now += max(0, now-o.loan.known).Microseconds()
 	v.At = max(v.At, v.Now)
 	if v.Full < v.At {
 		v.Full, v.Phase = v.At, 0
