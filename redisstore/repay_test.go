@@ -165,3 +165,24 @@ func TestDebtsLeaveRoomForRefunds(t *testing.T) {
 		t.Errorf("the ids live %s ms", life)
 	}
 }
+
+// A sliding window that holds next to nothing, for what the period before used, is
+// debited that much and no more: whoever pays a debt is not punished beyond.
+func TestADebtLeavesASlidingWindowEmpty(t *testing.T) {
+	h := openClocked(t, testredis.Start(t))
+	limit := weir.Per(100, time.Minute).Using(algo.SlidingWindow)
+	for _, passed := range []time.Duration{0, 6 * time.Second, 10 * time.Second, 59 * time.Second} {
+		h.do("FLUSHALL")
+		h.now -= h.now % time.Minute.Microseconds()
+		h.decide(bill(weir.Charge{Key: "k", Limit: limit, Cost: 100}))
+		h.now += (time.Minute + passed).Microseconds()
+		left := h.remaining(limit, "k")
+		h.repay(1, limit, "k", 3*left/2+10)
+		if got := h.remaining(limit, "k"); got != 0 {
+			t.Errorf("after %s: %d of %d left", passed, got, left)
+		}
+		if d := h.allow("k", limit); d.RetryAfter > time.Second {
+			t.Errorf("after %s: the next unit comes in %s: the window was driven below empty", passed, d.RetryAfter)
+		}
+	}
+}

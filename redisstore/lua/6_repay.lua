@@ -18,6 +18,15 @@ local function has(ids, id)
   return at
 end
 
+-- faded returns how many units a sliding window's previous period still counts for,
+-- rounded up.
+local function faded(v, period)
+  local units = floor(v.prev * (v.stop - v.at) / period) -- of doubles: may be one too few
+  local u2, u1, u0 = multiply(units, period)
+  if less(u2, u1, u0, multiply(v.prev, v.stop - v.at)) then units = units + 1 end
+  return units
+end
+
 if verb == 'repay' then
   if wrong[4] then return cmsgpack.pack({now, 'wrong_type'}) end
   local id, q, ids = ARGV[2], quota(3), values[4] or ''
@@ -34,7 +43,8 @@ if verb == 'repay' then
     if us < q.cost_us or us == q.cost_us and phase < q.cost_phase then q.cost_us, q.cost_phase = us, phase end
     room = room and (us > 0 or us == 0 and phase > 0)
   else
-    q.cost = math.min(cost, q.n - (v.cur or v.used))
+    local used = v.used or v.prev > 0 and v.cur + faded(v, q.period) or v.cur
+    q.cost = math.min(cost, q.n - used)
     room = room and q.cost > 0
   end
   if room then
