@@ -70,7 +70,7 @@ func (m *Memory) decideHeld(b *Bill, prints []uint64, now int64) bool {
 		}
 		held = append(held, e)
 		e.w.judge(now, wait, bal)
-		if take && bal.View.Stepped && bal.Cost != 0 {
+		if take && bal.Cost != 0 && (bal.View.Stepped || e.w.anew(bal)) {
 			break
 		}
 		fits = fits && (bal.Fits || bal.Cost == 0)
@@ -131,14 +131,17 @@ func (m *Memory) decideLocked(b *Bill, prints []uint64, now int64) {
 	m.unlock(locked)
 }
 
-// charge writes what a judged balance came to: a stored time that stepped back, and
-// the debit if there is one. It returns the slot, which is kept.
+// charge writes what a judged balance came to: a stored time that stepped back,
+// receipts that another limit made void, and the debit if there is one. It returns the slot, which is kept.
 func (m *Memory) charge(at int, print uint64, now int64, bal *Balance, debit bool) int {
 	s := m.shard(print)
 	at = s.still(at, print) // another balance of the bill may have moved it
 	if bal.View.Stepped && at >= 0 {
 		at = s.stepBack(at, print, bal)
 		m.stepped.Add(1)
+	}
+	if debit && at >= 0 && s.slots[at].w.anew(bal) {
+		at = s.readAnew(at, print, now, bal)
 	}
 	if debit {
 		at = s.debit(at, print, now, bal)

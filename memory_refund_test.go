@@ -216,3 +216,27 @@ func TestReceiptsFromAheadOfTheClock(t *testing.T) {
 		}
 	}
 }
+
+// TestALimitThatWasChangedBack: what was owed was read anew in between, so a receipt
+// from before gives nothing back, and those from after it do.
+func TestALimitThatWasChangedBack(t *testing.T) {
+	for _, kind := range []algo.Kind{algo.TokenBucket, algo.LeakyBucket} {
+		w, slow, fast := newWorld(t), Per(10, time.Hour).Using(kind), Per(1000, time.Hour).Using(kind)
+		if kind == algo.LeakyBucket {
+			slow, fast = slow.Burst(9), fast.Burst(999)
+		}
+		old := w.decide(withCost(slow, "k", 10))
+		w.at(time.Minute)
+		w.decide(fast.Charge("k"))
+		w.at(6 * time.Minute)
+		anew := w.decide(withCost(slow, "k", 5))
+		w.do(algo.Refund, 0, old.Charges...)
+		w.do(algo.Refund, 0, anew.Charges...)
+		if got := old.Charges[0].Receipt.Refunded; got != 0 || !anew.Allowed {
+			t.Errorf("%s: %d came back of what was paid off", kind, got)
+		}
+		if got := anew.Charges[0].Receipt.Refunded; got != 5 {
+			t.Errorf("%s: %d came back of 5 that are owed", kind, got)
+		}
+	}
+}

@@ -178,6 +178,27 @@ func (s *shard) stepBack(at int, print uint64, bal *Balance) int {
 	return s.still(at, print)
 }
 
+// anew reports whether a debit would read anew what the bucket in w owes: it was
+// charged under another limit. See algo.Quota.RefundBucket.
+func (w *words) anew(bal *Balance) bool {
+	const forever = 1<<63 - 1
+	if !bal.Quota.Kind.Bucket() || bal.View.Forget == forever {
+		return false
+	}
+	var state algo.Bucket
+	w.getBucket(&state)
+	return bal.Quota.Kind == algo.TokenBucket || state.N != bal.Quota.N
+}
+
+// readAnew makes the receipts from before such a debit void: under a limit that is
+// changed back nobody would know what was paid meanwhile. It is as stepBack.
+func (s *shard) readAnew(at int, print uint64, now int64, bal *Balance) int {
+	w := &s.slots[at].w
+	_, _, charged := w.times()
+	s.voidReceipts(print, max(charged, bal.View.At-1), w.idleAt()+1, now)
+	return s.still(at, print)
+}
+
 // place returns where the state of print is to be written: slot at, or if that
 // is none, a new one, which is kept.
 func (s *shard) place(at int, print uint64, now int64) int {

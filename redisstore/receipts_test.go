@@ -113,3 +113,31 @@ func TestRefundsAreNotedForAsLongAsAClockMayStep(t *testing.T) {
 		}
 	}
 }
+
+// A limit that was changed and changed back read anew what was owed in between: a
+// receipt from before gives nothing back, and those from after it do.
+func TestALimitThatWasChangedBack(t *testing.T) {
+	h := openClocked(t, testredis.Start(t))
+	slow, fast := weir.Per(10, time.Hour), weir.Per(1000, time.Hour)
+	for _, kind := range []algo.Kind{algo.TokenBucket, algo.LeakyBucket} {
+		h.do("FLUSHALL")
+		slow, fast := slow.Using(kind), fast.Using(kind)
+		if kind == algo.LeakyBucket {
+			slow, fast = slow.Burst(9), fast.Burst(999)
+		}
+		old := h.take(slow, 10)
+		h.now += time.Minute.Microseconds()
+		h.take(fast, 1)
+		h.now += (5 * time.Minute).Microseconds()
+		if left := h.remaining(slow, "k"); left != 10 {
+			t.Fatalf("%s: %d left", kind, left)
+		}
+		anew := h.take(slow, 5)
+		if got := h.refund(old); got != 0 {
+			t.Errorf("%s: %d came back of what was paid off", kind, got)
+		}
+		if got := h.refund(anew); got != 5 {
+			t.Errorf("%s: %d came back of 5 that are owed", kind, got)
+		}
+	}
+}

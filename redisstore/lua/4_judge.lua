@@ -53,7 +53,13 @@ local function judge_bucket(v, s, q, wait)
   return us < -1 or us == -1 and phase <= q.n or us == 0 and phase <= 0
 end
 
+-- Where a charge reads anew what is owed, the receipts from before it become void:
+-- under a limit that is changed back nobody would know what was paid meanwhile.
 local function charge_bucket(i, v, s, q)
+  if v.forget > 0 and (q.kind == TOKEN or s.n ~= q.n) then
+    s.void = math.max(s.void or 0, s.charged, v.at - 1)
+    s.void_until = math.max(s.void_until or 0, v.forget)
+  end
   v.full = v.full + q.cost_us
   v.phase = v.phase + q.cost_phase
   if v.phase >= q.n then v.full, v.phase = v.full + 1, v.phase - q.n end
