@@ -165,6 +165,11 @@ func TestABadStateIsItsOwnBillsErrorOnly(t *testing.T) {
 			if got := h.remaining(limit, "c"); got != 10 {
 				t.Errorf("c has %d left, want 10: its bill failed and must not be charged in part", got)
 			}
+			for _, key := range []string{"list", "garbage", "short"} {
+				if h.Reset(context.Background(), limit.Charge(key)) == nil || h.Block(context.Background(), time.Minute, limit.Charge(key)) == nil {
+					t.Errorf("%s was reset or blocked", key)
+				}
+			}
 			if got := h.do("TYPE", list) + h.do("GET", garbage); got != "listnot a state" {
 				t.Errorf("bad keys became %q: they must not be overwritten", got)
 			}
