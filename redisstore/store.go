@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -248,11 +249,31 @@ func (s *Store) Apply(ctx context.Context, bills []*weir.Bill) {
 			return
 		}
 	}
-	if len(bills) == 1 || !s.cluster {
+	if slices.ContainsFunc(bills, asksNothing) {
+		bills = settleFree(bills)
+	}
+	if len(bills) <= 1 || !s.cluster {
 		s.inOrder(ctx, bills)
 		return
 	}
 	s.byGroup(ctx, bills)
+}
+
+// asksNothing reports whether a bill has no balance, all its limits being unlimited:
+// there is nothing that a script could be asked about it.
+func asksNothing(b *weir.Bill) bool { return len(b.Balances()) == 0 && b.Verb <= algo.Peek }
+
+// settleFree settles the bills that ask nothing and returns the others.
+func settleFree(bills []*weir.Bill) []*weir.Bill {
+	others := make([]*weir.Bill, 0, len(bills))
+	for _, b := range bills {
+		if asksNothing(b) {
+			b.Settle("redis")
+		} else {
+			others = append(others, b)
+		}
+	}
+	return others
 }
 
 // byGroup decides bills on a cluster: each group's on its way, in their order.
