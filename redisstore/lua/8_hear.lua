@@ -31,6 +31,17 @@ read()
 local reply = {now, false}
 local heard = {}
 
+-- A letter may tell of two periods of a sliding window, which are one balance. Of a key
+-- that is named again only the first place counts, where what was done before is found.
+local place = {}
+do
+  local first = {}
+  for i = 1, #KEYS do
+    first[KEYS[i]] = first[KEYS[i]] or i
+    place[i] = first[KEYS[i]]
+  end
+end
+
 -- span returns units as microseconds and a phase.
 local function span(units, q)
   local d2, d1, d0 = multiply(math.min(units, MOST_UNITS), q.period)
@@ -82,7 +93,7 @@ end
 
 -- known reads what was heard of pair k before.
 local function known(k)
-  local v = values[2 * k]
+  local v = values[place[2 * k]]
   if v and byte(v) == 115 and #v == HEARD then
     local out, back = unpack_('>I7I7', v, 17)
     return sub(v, 2, 16), out, back, sub(v, 31, 45), (unpack_('>I7', v, 46))
@@ -91,13 +102,13 @@ local function known(k)
 end
 
 local function hear(k)
-  local a, i = (k - 1) * FIELDS, 2 * k - 1
+  local a, i, noted = (k - 1) * FIELDS, place[2 * k - 1], place[2 * k]
   local how, incarnation, out, back = args[a + 1], args[a + 2], args[a + 3], args[a + 4]
   local q = {kind = args[a + 5] - 1, n = args[a + 6], period = args[a + 7], cost = 0}
   local most, start, stop = args[a + 8], args[a + 9], args[a + 10]
   local debt_us, debt, life = args[a + 11], args[a + 12], args[a + 13]
   local s = state(i)
-  if s.bad or wrong[i + 1] then return 3 end
+  if s.bad or wrong[noted] then return 3 end
   local was, had_out, had_back, before, guessed = known(k)
   local more, given = out, 0
   if how % 2 ~= GUESS then
@@ -133,7 +144,8 @@ local function hear(k)
     judge(v, s, q, 0)
     if debit_window(i, v, s, q, units, debt, start) then return 2 end
   end
-  heard[#heard + 1] = {2 * k, 's' .. was .. pack('>I7I7', had_out, had_back) .. before .. pack('>I7', guessed), life}
+  values[noted] = 's' .. was .. pack('>I7I7', had_out, had_back) .. before .. pack('>I7', guessed)
+  heard[#heard + 1] = {noted, values[noted], life}
   return 1
 end
 
