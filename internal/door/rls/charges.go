@@ -88,7 +88,9 @@ func (c *call) release() {
 const maxHits = algo.MaxCost
 
 // match finds the rule of every descriptor and makes bills of them: one each, and
-// one more of those that are all or nothing.
+// one more of those that are all or nothing. What refuses nobody must not keep the
+// others from being charged, or nobody would ever be refused: so a shadow is judged
+// beside its bill, and a quota, which refuses only with all others, in one of its own.
 func (c *call) match(s *Service, q *rlsv3.RateLimitRequest) error {
 	now := s.current.Load()
 	c.domain = now.config.Domain(q.GetDomain())
@@ -127,15 +129,17 @@ func (c *call) match(s *Service, q *rlsv3.RateLimitRequest) error {
 			a.counts = nil
 			continue
 		}
-		if a.rule.AllOrNothing && !a.refund && together >= 0 && len(c.bills[together].Charges) < algo.MaxCharges {
+		joins := a.rule.AllOrNothing && !a.refund && !s.Quota && !a.rule.Quota
+		key := c.keyOf(d)
+		if joins && together >= 0 && c.bills[together].takes(key, a.rule) {
 			a.bill = together
 		} else {
 			a.bill = c.addBill()
-			if a.rule.AllOrNothing && !a.refund {
+			if joins {
 				together = a.bill
 			}
 		}
-		c.charge(a, d)
+		c.charge(a, string(key), joins)
 	}
 	return nil
 }
@@ -197,8 +201,20 @@ func (c *call) addBill() int {
 	return n
 }
 
-// charge adds a descriptor's charge to its bill.
-func (c *call) charge(a *asked, d *ratelimitv3.RateLimitDescriptor) {
+// takes reports whether a charge with this key can stand in the bill: there is room,
+// and no other limit on its balance, such as one that a request states itself.
+func (b *bill) takes(key []byte, rule *rlsconfig.Rule) bool {
+	for i := range b.Charges {
+		other, l := &b.Charges[i], rule.Limit
+		if other.Key == string(key) && other.Limit != l && other.Limit.Kind() == l.Kind() && other.Limit.Period() == l.Period() {
+			return false
+		}
+	}
+	return len(b.Charges) < algo.MaxCharges
+}
+
+// keyOf returns the key of a descriptor's balance, until it is called again.
+func (c *call) keyOf(d *ratelimitv3.RateLimitDescriptor) []byte {
 	c.key = c.key[:0]
 	shared := d.GetLimit() == nil && c.rematch(d)
 	for i, e := range d.GetEntries() {
@@ -208,14 +224,23 @@ func (c *call) charge(a *asked, d *ratelimitv3.RateLimitDescriptor) {
 		}
 		c.key = appendEntry(c.key, e.GetKey(), sign, value)
 	}
+	return c.key
+}
+
+// charge adds a descriptor's charge to its bill, which others may join.
+func (c *call) charge(a *asked, key string, joins bool) {
 	b := &c.bills[a.bill]
 	a.charge = len(b.Charges)
 	b.Charges = append(b.Charges, weir.Charge{
-		Key: string(c.key), Limit: a.rule.Limit, Cost: a.hits, Peek: a.hits == 0, Space: c.domain.Space,
+		Key: key, Limit: a.rule.Limit, Cost: a.hits, Peek: a.hits == 0, Space: c.domain.Space,
 	})
 	b.rules = append(b.rules, a.rule)
-	if a.refund {
-		b.Charges[a.charge].Cost, b.Charges[a.charge].Peek = 0, true
+	charge := &b.Charges[a.charge]
+	switch {
+	case a.refund:
+		charge.Cost, charge.Peek = 0, true
+	case joins && a.rule.Shadow:
+		charge.Trial = -1
 	}
 }
 
