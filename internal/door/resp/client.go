@@ -26,11 +26,12 @@ func (c *conn) client(b *batch, args [][]byte) {
 	}
 	switch sub {
 	case "SETNAME":
-		if strings.ContainsAny(string(words[0]), " \r\n") {
-			b.fail("ERR Client names cannot contain spaces, newlines or special characters.")
+		name, ok := clientName(words[0])
+		if !ok {
+			b.fail(badName)
 			return
 		}
-		c.name = printable(words[0])
+		c.name = name
 	case "SETINFO":
 		switch strings.ToUpper(string(words[0])) {
 		case "LIB-NAME":
@@ -67,6 +68,13 @@ func (c *conn) client(b *batch, args [][]byte) {
 		return
 	}
 	b.ok()
+}
+
+const badName = "ERR Client names cannot contain spaces, newlines or special characters."
+
+// clientName returns what is kept of the name that a client gives itself.
+func clientName(word []byte) (name string, ok bool) {
+	return printable(word), !strings.ContainsAny(string(word), " \r\n")
 }
 
 // command is COMMAND: which there are. redis-cli asks for the documents of all of

@@ -161,7 +161,11 @@ func (c *conn) hello(b *batch, args [][]byte) {
 			}
 			rest = rest[3:]
 		case len(rest) >= 2 && bytes.EqualFold(rest[0], []byte("SETNAME")):
-			name = string(rest[1])
+			var ok bool
+			if name, ok = clientName(rest[1]); !ok {
+				b.fail(badName)
+				return
+			}
 			rest = rest[2:]
 		default:
 			b.fail("ERR Syntax error in HELLO option '" + printable(rest[0]) + "'")

@@ -26,6 +26,7 @@ type conn struct {
 
 	parser   parser
 	buf      []byte // read and not yet taken
+	anew     bool   // what is left in buf is of another command than before
 	throttle throttled
 	limits   map[string]spelled
 }
@@ -34,9 +35,9 @@ type conn struct {
 func (c *conn) serve() {
 	defer c.server.remove(c)
 	c.buf = make([]byte, 0, roomToRead)
-	timed := false
+	timed := false // a deadline stands, for the command that begins the buffer
 	for !c.ending && !c.server.closing.Load() {
-		if pending := len(c.buf) > 0; pending != timed {
+		if pending := len(c.buf) > 0; pending != timed || pending && c.anew {
 			timed = pending
 			by := time.Time{}
 			if pending {
@@ -80,6 +81,7 @@ func (c *conn) answer() error {
 	}
 	b.decide(context.Background(), c.server.Limiter)
 	c.keep(taken)
+	c.anew = taken > 0
 	if len(b.out) == 0 {
 		return nil
 	}

@@ -116,8 +116,12 @@ type spelled struct {
 	problem string
 }
 
-// mostSpelled bounds how many limits a connection remembers.
-const mostSpelled = 64
+// mostSpelled bounds how many limits a connection remembers, longestSpelled of which
+// length: no limit that a client repeats is longer.
+const (
+	mostSpelled    = 64
+	longestSpelled = 256
+)
 
 // weirTake is WEIR.TAKE key limit [COST n].
 func (c *conn) weirTake(b *batch, args [][]byte) {
@@ -149,19 +153,22 @@ func (c *conn) weirTake(b *batch, args [][]byte) {
 		if err != nil {
 			l.problem = oneLine(err.Error())
 		}
-		if len(c.limits) >= mostSpelled {
-			c.limits = nil
+		if len(args[2]) <= longestSpelled {
+			c.remember(string(args[2]), l)
 		}
-		if c.limits == nil {
-			c.limits = map[string]spelled{}
-		}
-		c.limits[string(args[2])] = l
 	}
 	if l.problem != "" {
 		b.fail("ERR " + l.problem)
 		return
 	}
 	b.ask(take, c.proto, args[1], &l.limit, cost, "")
+}
+
+func (c *conn) remember(text string, l spelled) {
+	if c.limits == nil || len(c.limits) >= mostSpelled {
+		c.limits = map[string]spelled{}
+	}
+	c.limits[text] = l
 }
 
 // keyProblem says what is wrong with a key. Keys are bytes here: Redis has no
