@@ -35,7 +35,8 @@ type client struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	within  time.Duration
-	version int // of HTTP
+	version int  // of HTTP
+	interim bool // it knows of answers before the answer
 
 	mu       sync.Mutex // the request is read and the answer written at the same time
 	reading  int        // who reads, and who may
@@ -46,7 +47,7 @@ type client struct {
 }
 
 func newClient(w http.ResponseWriter, r *http.Request, within time.Duration) *client {
-	c := &client{ResponseWriter: w, control: http.NewResponseController(w), within: within, version: r.ProtoMajor}
+	c := &client{ResponseWriter: w, control: http.NewResponseController(w), within: within, version: r.ProtoMajor, interim: r.ProtoAtLeast(1, 1)}
 	c.whole = r.Body == nil || r.Body == http.NoBody
 	c.setWrite(time.Time{}) // what the last request left
 	return c
@@ -140,9 +141,11 @@ func (c *client) Write(p []byte) (int, error) {
 
 // WriteHeader implements http.ResponseWriter. That the client is to go on net/http
 // tells by itself when the body is first read, which may be before the upstream's
-// word gets here: that would be told twice.
+// word gets here: that would be told twice. HTTP/1.0 has no answers before the
+// answer, and net/http would send them all the same.
 func (c *client) WriteHeader(status int) {
-	if status == http.StatusContinue {
+	interim := status >= 100 && status < 200 && status != http.StatusSwitchingProtocols
+	if status == http.StatusContinue || interim && !c.interim {
 		return
 	}
 	reads := c.beginWrite()
