@@ -19,7 +19,34 @@ var claims = []string{
 
 // isClaim takes a canonical name.
 func isClaim(name string) bool {
+	name = dashed(name)
 	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Original-") || slices.Contains(claims, name)
+}
+
+// dashed returns a canonical name with a dash for whatever is no letter and no digit.
+// To CGI, WSGI and what descends from them all of these are one character, so that
+// X_Real_IP says to them what X-Real-IP says.
+func dashed(name string) string {
+	odd := func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}
+	if plain := strings.Map(odd, name); plain != name { // Map copies nothing if nothing changes
+		return http.CanonicalHeaderKey(plain)
+	}
+	return name
+}
+
+// drop deletes the field, in whatever spelling.
+func drop(h http.Header, name string) {
+	name = dashed(http.CanonicalHeaderKey(name))
+	for spelled := range h {
+		if dashed(spelled) == name {
+			delete(h, spelled)
+		}
+	}
 }
 
 // rewrite makes the request to the upstream. ReverseProxy has dropped hop-by-hop
@@ -52,7 +79,7 @@ func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	if !caller.Trusted {
 		for _, name := range p.Identity() {
-			out.Del(name)
+			drop(out, name)
 		}
 	}
 	pr.SetXForwarded() // appends the peer to what stands in X-Forwarded-For
