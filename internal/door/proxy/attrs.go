@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // What a rule may be counted by that stands in the body
@@ -21,11 +22,13 @@ import (
 //
 // The upstream may read the body differently, and a caller would pick the
 // balance if it could show us another account than the upstream. So a field that
-// is given twice is missing, also in another case, since many decoders do not tell
-// cases apart, and so is one that the query names too, since many upstreams read
-// the query first. A body that does not end within attrRoom has no attributes:
-// what is not seen could name the field again. A missing attribute is what the
-// rule's on_missing says: the caller's address, unless told otherwise.
+// is given twice is missing, also in another spelling that some decoder does not
+// tell from it, and so is one that the query names too, since many upstreams read
+// the query first. So is one in a charset that not every upstream would decode, one
+// in a part whose head is out of the ordinary, and a number that is not written as
+// whole: 42, 42.0 and 4.2e1 are one account. A body that does not end within attrRoom
+// has no attributes: what is not seen could name the field again. A missing attribute
+// is what the rule's on_missing says: the caller's address, unless told otherwise.
 
 const (
 	attrRoom   = 8 << 10
@@ -50,8 +53,30 @@ func ParseBodyAttr(s string) (BodyAttr, error) {
 	return a, nil
 }
 
-// is reports whether some upstream may take name for the field.
-func (a BodyAttr) is(name string) bool { return strings.EqualFold(strings.TrimSpace(name), a.Field) }
+// is reports whether some upstream may take name for the field. Many take what has
+// brackets behind it for the field as well, or for a list of its values.
+func (a BodyAttr) is(name string) bool {
+	field := flat(a.Field)
+	if strings.EqualFold(flat(name), field) {
+		return true
+	}
+	for i := range len(name) {
+		if name[i] == '[' && strings.EqualFold(flat(name[:i]), field) {
+			return true
+		}
+	}
+	return false
+}
+
+// flat returns name as the most careless of decoders has it. PHP ends a name at a zero
+// byte and takes a dot, a space and an open bracket for a _; others write the path to
+// a value with dots or with brackets.
+func flat(name string) string {
+	name, _, _ = strings.Cut(name, "\x00")
+	return flattener.Replace(strings.TrimSpace(name))
+}
+
+var flattener = strings.NewReplacer(".", "_", " ", "_", "[", "_", "]", "")
 
 // of returns a value of the field, and how many it has.
 func (a BodyAttr) of(values url.Values) (found string, times int) {
@@ -131,7 +156,7 @@ func fieldsOf(h http.Header) func(body []byte, a BodyAttr) string {
 	}
 	media, params, err := mime.ParseMediaType(h["Content-Type"][0])
 	switch {
-	case err != nil:
+	case err != nil, !everybodys(params["charset"]):
 		return nil
 	case media == "application/x-www-form-urlencoded":
 		return formField
@@ -141,6 +166,15 @@ func fieldsOf(h http.Header) func(body []byte, a BodyAttr) string {
 		return jsonField
 	}
 	return nil
+}
+
+// everybodys reports whether every upstream reads text in this charset alike.
+func everybodys(charset string) bool {
+	switch strings.ToLower(charset) {
+	case "", "utf-8", "utf8", "us-ascii":
+		return true
+	}
+	return false
 }
 
 func formField(body []byte, a BodyAttr) string {
@@ -171,11 +205,15 @@ func partField(body []byte, boundary string, a BodyAttr) string {
 		if err != nil {
 			return ""
 		}
-		if !a.is(part.FormName()) {
+		name, plain := headOf(part)
+		if name == "" {
+			return "" // it could be the field's, to somebody
+		}
+		if !a.is(name) {
 			continue
 		}
 		value, err := io.ReadAll(part)
-		if err != nil {
+		if err != nil || !plain {
 			return ""
 		}
 		found = string(value)
@@ -187,9 +225,37 @@ func partField(body []byte, boundary string, a BodyAttr) string {
 	return found
 }
 
-// jsonField returns a string or number at the top of an object.
+// headOf returns the name of a part, or "" where servers may disagree on it, and
+// whether what is in the part is text as it stands.
+func headOf(part *multipart.Part) (name string, plain bool) {
+	head := part.Header["Content-Disposition"]
+	if len(head) != 1 || strings.Contains(head[0], `\`) ||
+		strings.Contains(strings.ReplaceAll(strings.ToLower(head[0]), "filename*", ""), "name*") {
+		return "", false
+	}
+	kind, params, err := mime.ParseMediaType(head[0])
+	if err != nil || kind != "form-data" {
+		return "", false
+	}
+	_, file := params["filename"]
+	plain = !file
+	for _, encoding := range part.Header["Content-Transfer-Encoding"] {
+		switch strings.ToLower(encoding) {
+		case "7bit", "8bit", "binary":
+		default:
+			plain = false
+		}
+	}
+	for _, text := range part.Header["Content-Type"] {
+		_, params, err := mime.ParseMediaType(text)
+		plain = plain && err == nil && everybodys(params["charset"])
+	}
+	return params["name"], plain
+}
+
+// jsonField returns a string or whole number at the top of an object.
 func jsonField(body []byte, a BodyAttr) string {
-	if !a.JSON {
+	if !a.JSON || !utf8.Valid(body) {
 		return ""
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -215,10 +281,15 @@ func jsonField(body []byte, a BodyAttr) string {
 		case string:
 			found = v
 		case json.Number:
-			found = v.String()
+			if found = v.String(); found == "-0" || strings.ContainsAny(found, ".eE") {
+				return ""
+			}
 		}
 	}
-	if _, err := d.Token(); err != nil || times != 1 {
+	if _, err := d.Token(); err != nil || times != 1 { // the end of the object
+		return ""
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return ""
 	}
 	return found
