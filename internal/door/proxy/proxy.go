@@ -153,10 +153,17 @@ func (p *proxy) admit(w http.ResponseWriter, r *http.Request) *passed {
 		return nil
 	}
 	if err := p.Limiter.Hold(r.Context(), &v.Bill); err != nil {
-		return nil // the client has gone; nobody is there to be told
+		leave()
+		api.Refuse(w, gone)
+		return nil
 	}
 	return &passed{caller: v.Caller, answer: answer}
 }
+
+// gone is for a client that has gone away, as far as net/http can see: it may have
+// ended its side of the connection alone, and would be told 200 by a handler that
+// says nothing.
+var gone = api.Problem{Status: http.StatusServiceUnavailable, Detail: "the client ended its side of the connection before it was answered"}
 
 // refuse answers a request that could not be decided.
 func refuse(w http.ResponseWriter, err error) {
@@ -182,7 +189,8 @@ func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
 	admitted := passedOf(r.Context())
 	stuck := admitted.client.isStuck() // which for net/http is as if it had gone away
 	if r.Context().Err() != nil && !stuck {
-		return // the client went away; nobody is left to be told
+		api.Refuse(w, gone)
+		return
 	}
 	admitted.answer.Write(w.Header())
 	if stuck {
