@@ -37,3 +37,21 @@ func TestCallOf(t *testing.T) {
 		}
 	}
 }
+
+// TestHostWithPortsTooMany: servers cut a host at its first colon, whatever comes
+// behind, and a rule for the host must hold all the same.
+func TestHostWithPortsTooMany(t *testing.T) {
+	for raw, want := range map[string]string{
+		"api.example.com:80:80": "api.example.com",
+		"api.example.com::":     "api.example.com",
+		"API.example.com.:x:y":  "api.example.com",
+		"2001:db8::1":           "2001:db8::1",
+		"[2001:db8::1]:80":      "2001:db8::1",
+		"[2001:db8::1]:80:80":   "2001:db8::1",
+		"192.0.2.1:80:80":       "192.0.2.1",
+	} {
+		if got := CleanHost(raw); got != want {
+			t.Errorf("%s: %q, not %q", raw, got, want)
+		}
+	}
+}

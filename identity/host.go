@@ -1,6 +1,9 @@
 package identity
 
-import "strings"
+import (
+	"net/netip"
+	"strings"
+)
 
 // CleanHost brings a Host header or authority to one spelling: no port, no dot
 // at the end, ASCII letters in lower case, an IPv6 address without brackets. It
@@ -22,8 +25,12 @@ func bareHost(raw string) string {
 		if end := strings.IndexByte(host, ']'); end >= 0 {
 			host = host[1:end]
 		}
-	} else if i := strings.IndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i+1:], ':') < 0 {
-		host = host[:i]
+	} else if i := strings.IndexByte(host, ':'); i >= 0 {
+		// Servers cut at the first colon, however many there are; an IPv6 address
+		// has its own.
+		if _, err := netip.ParseAddr(host); err != nil {
+			host = host[:i]
+		}
 	}
 	return strings.TrimRight(host, ".")
 }
