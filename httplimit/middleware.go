@@ -222,8 +222,9 @@ func onError(given func(http.ResponseWriter, *http.Request, error)) func(http.Re
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		status := http.StatusInternalServerError
 		var store *weir.StoreError
+		var input *weir.InputError
 		switch {
-		case errors.Is(err, ErrCost):
+		case errors.Is(err, ErrCost), errors.As(err, &input) && input.Field == "path": // which the policy refuses as ambiguous
 			status = http.StatusBadRequest
 		case errors.Is(err, weir.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.As(err, &store):
 			status = http.StatusServiceUnavailable

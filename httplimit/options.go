@@ -45,9 +45,10 @@ type Options struct {
 	// are set already; it writes a.Status or another, and a body.
 	Denied func(w http.ResponseWriter, r *http.Request, a *headers.Answer)
 	// OnError answers a request that could not be decided, and is the place to
-	// log why. The handler is not called. Nil answers ErrCost with 400; a context
+	// log why. The handler is not called. Nil answers ErrCost, and a path that a
+	// policy refuses as ambiguous (an *weir.InputError whose Field is path), with 400; a context
 	// that ended, weir.ErrClosed, and a *weir.StoreError (the charge of a request
-	// that will not run could not be given back) with 503; and a *weir.InputError
+	// that will not run could not be given back) with 503; and any other *weir.InputError
 	// (a mistake in the configuration, of which the first is logged) with 500.
 	// That a store could not decide is no error but an answer; see weir.Failure.
 	OnError func(w http.ResponseWriter, r *http.Request, err error)
