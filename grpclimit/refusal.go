@@ -42,7 +42,7 @@ func refuse(a *headers.Answer, b *weir.Bill, shows []headers.Show) (metadata.MD,
 		code, problem = codes.Unavailable, "quotas cannot be checked at present"
 	case b.Reason == weir.TooLarge:
 		problem = "the call costs more than its quota can ever hold"
-	case a.Status == http.StatusForbidden:
+	case a.Meant() == http.StatusForbidden:
 		code, problem = codes.PermissionDenied, "the caller is refused"
 	}
 	trailer := trailerOf(a)

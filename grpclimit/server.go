@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -86,21 +87,34 @@ func (l *Limit) Stream(server any, s grpc.ServerStream, info *grpc.StreamServerI
 		return next(server, s)
 	}
 	trailer, err := l.admit(s.Context(), info.FullMethod, nil)
-	s.SetTrailer(trailer)
-	if err != nil {
-		return err
+	if err != nil || !l.Messages {
+		s.SetTrailer(trailer)
+		if err != nil {
+			return err
+		}
+		return next(server, s)
 	}
-	if l.Messages {
-		s = &stream{s, l, info.FullMethod}
-	}
-	return next(server, s)
+	counted := &stream{ServerStream: s, limit: l, method: info.FullMethod, last: trailer}
+	defer counted.end()
+	return next(server, counted)
 }
 
-// stream charges the messages of its client.
+// stream charges the messages of its client. Its trailers tell of the last one:
+// what is set twice is sent twice.
 type stream struct {
 	grpc.ServerStream
 	limit  *Limit
 	method string
+
+	mu   sync.Mutex // a handler may receive on another goroutine
+	last metadata.MD
+}
+
+// end sets the trailers.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.SetTrailer(s.last)
 }
 
 // RecvMsg implements grpc.ServerStream.
@@ -109,8 +123,10 @@ func (s *stream) RecvMsg(m any) error {
 		return err
 	}
 	trailer, err := s.limit.admit(s.Context(), s.method, m)
-	if err != nil {
-		s.SetTrailer(trailer)
+	if len(trailer) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last = trailer
 	}
 	return err
 }
