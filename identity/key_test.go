@@ -266,3 +266,32 @@ func TestReadKeyRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestQueryReadInTwoWays: many servers take ; for &, some tell no letters of names
+// apart or end a name at a bracket. A caller that can show us one value and the server
+// another chooses which balance is charged.
+func TestQueryReadInTwoWays(t *testing.T) {
+	for query, want := range map[string]string{
+		"account=a":                          "a",
+		"x=1;y=2&account=a":                  "a",
+		"account=a&x=1;y=2":                  "a",
+		"account=a%3Bb":                      "a;b",
+		"my.account=b&account=a":             "a",
+		"account=victim;x=1":                 "",
+		"account=;x=1":                       "",
+		"x=1;account=victim":                 "victim",
+		"account=decoy&x=1;account=v":        "",
+		"account=decoy&ACCOUNT=victim":       "",
+		"account=decoy&account[]=victim":     "",
+		"account=decoy&account%5B%5D=victim": "",
+		"account=decoy&%20account=victim":    "",
+		"account=decoy&+account=victim":      "",
+		"account=decoy&account%00x=victim":   "",
+		"account=decoy&account[x]":           "",
+		"acc%zz=1&account=a":                 "a",
+	} {
+		if got := queryValue(query, "account"); got != want {
+			t.Errorf("%s: %q, not %q", query, got, want)
+		}
+	}
+}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/weirhq/weir/identity"
 )
 
 // What a rule may be counted by that stands in the body
@@ -53,30 +55,8 @@ func ParseBodyAttr(s string) (BodyAttr, error) {
 	return a, nil
 }
 
-// is reports whether some upstream may take name for the field. Many take what has
-// brackets behind it for the field as well, or for a list of its values.
-func (a BodyAttr) is(name string) bool {
-	field := flat(a.Field)
-	if strings.EqualFold(flat(name), field) {
-		return true
-	}
-	for i := range len(name) {
-		if name[i] == '[' && strings.EqualFold(flat(name[:i]), field) {
-			return true
-		}
-	}
-	return false
-}
-
-// flat returns name as the most careless of decoders has it. PHP ends a name at a zero
-// byte and takes a dot, a space and an open bracket for a _; others write the path to
-// a value with dots or with brackets.
-func flat(name string) string {
-	name, _, _ = strings.Cut(name, "\x00")
-	return flattener.Replace(strings.TrimSpace(name))
-}
-
-var flattener = strings.NewReplacer(".", "_", " ", "_", "[", "_", "]", "")
+// is reports whether some upstream may take name for the field.
+func (a BodyAttr) is(name string) bool { return identity.MayName(name, a.Field) }
 
 // of returns a value of the field, and how many it has.
 func (a BodyAttr) of(values url.Values) (found string, times int) {
