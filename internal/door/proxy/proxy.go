@@ -123,6 +123,11 @@ func (p *proxy) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		if !w.whole {
 			r.Body = sending{r.Body, w}
 		}
+		if r.Trailer != nil && !admitted.caller.Trusted {
+			names := p.Identity()
+			dropClaims(r.Trailer, names) // what is announced
+			r.Body = unbelieved{r.Body, r.Trailer, names}
+		}
 		p.upstream.ServeHTTP(w, r)
 	}
 }

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"slices"
@@ -47,6 +49,37 @@ func drop(h http.Header, name string) {
 			delete(h, spelled)
 		}
 	}
+}
+
+// dropClaims deletes what says where a request comes from, or, by the fields in names,
+// from whom.
+func dropClaims(h http.Header, names []string) {
+	for name := range h {
+		if isClaim(name) {
+			delete(h, name)
+		}
+	}
+	for _, name := range names {
+		drop(h, name)
+	}
+}
+
+// unbelieved is the body of a request from a peer that is not trusted: what must not
+// be said before it is not said behind it, in trailers, either. Servers that put these
+// among the headers exist.
+type unbelieved struct {
+	io.ReadCloser
+	trailer http.Header // filled in when the body ends
+	names   []string
+}
+
+// Read implements io.Reader.
+func (u unbelieved) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		dropClaims(u.trailer, u.names)
+	}
+	return n, err
 }
 
 // rewrite makes the request to the upstream. ReverseProxy has dropped hop-by-hop
