@@ -15,7 +15,7 @@ import (
 // and wins over all else. Otherwise a quota with nothing left does, until it has
 // something again: RateLimit as of draft-08 and later, RateLimit as of draft-07,
 // RateLimit-Remaining and -Reset, X-RateLimit-Remaining and -Reset (a number
-// of seconds, or, from 10^9 on, an instant). Quota fields of an answer from a
+// of seconds, or, from 10^9 on, an instant, from 10^12 on in milliseconds). Quota fields of an answer from a
 // cache (Age above 0) are old and not believed. A field that is malformed is
 // ignored; what is believed is a hint by another party, so the caller bounds it.
 func Hold(status int, h http.Header, now time.Time) time.Duration {
@@ -72,8 +72,12 @@ func spentFor(lines []string) int64 {
 	return longest
 }
 
-// epochFrom is where a reset must be an instant: as a delay it were 31 years.
-const epochFrom = 1_000_000_000
+// epochFrom is where a reset must be an instant: as a delay it were 31 years. From
+// millisFrom on it must be one in milliseconds: in seconds that were the year 33658.
+const (
+	epochFrom  = 1_000_000_000
+	millisFrom = 1_000_000_000_000
+)
 
 func spentTriple(h http.Header, remaining, reset string, now time.Time) (time.Duration, bool) {
 	left, ok := wholeSeconds(h.Get(remaining))
@@ -84,7 +88,10 @@ func spentTriple(h http.Header, remaining, reset string, now time.Time) (time.Du
 	if !ok || left > 0 {
 		return 0, true
 	}
-	if n >= epochFrom {
+	switch {
+	case n >= millisFrom:
+		return max(0, time.UnixMilli(n).Sub(now)), true
+	case n >= epochFrom:
 		return max(0, time.Unix(n, 0).Sub(now)), true
 	}
 	return seconds(n), true

@@ -2,6 +2,7 @@ package headers
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -40,5 +41,23 @@ func TestHoldsAreBounded(t *testing.T) {
 	h.Add("a", now, time.Second)
 	if len(h.until) != 1 {
 		t.Errorf("%d destinations are remembered although the quiet of all but one is over", len(h.until))
+	}
+}
+
+// TestResetInMilliseconds: some servers count the instant of a reset in milliseconds.
+// Read as seconds that were in thirty thousand years.
+func TestResetInMilliseconds(t *testing.T) {
+	now := time.UnixMilli(1_764_460_800_000)
+	for reset, want := range map[string]time.Duration{
+		"1764460807":     7 * time.Second,
+		"1764460807500":  7500 * time.Millisecond,
+		"1764460799999":  0,
+		"7":              7 * time.Second,
+		"99999999999999": time.UnixMilli(99999999999999).Sub(now),
+	} {
+		h := http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {reset}}
+		if got := Hold(http.StatusOK, h, now); got != want {
+			t.Errorf("%s: %v, not %v", reset, got, want)
+		}
 	}
 }
