@@ -92,10 +92,11 @@ func (d *door) ruleNamed(name string) error {
 	return api.Wrong("names no rule of the policy in force")
 }
 
-// length reads how long something is to last: 0 to most.
+// length reads how long something is to last: a millisecond to most, or 0. What is
+// less than the clocks of stores tell apart would be 0 to them, and so end a block.
 func length(s string, most time.Duration) (time.Duration, error) {
 	l, err := time.ParseDuration(s)
-	if err != nil || l < 0 || l > most {
+	if err != nil || l < 0 || l > most || l > 0 && l < time.Millisecond {
 		return 0, api.Wrong(fmt.Sprintf("must be a time such as 15m, at most %s; 0s ends it now", most))
 	}
 	return l, nil
