@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/headers"
+	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/internal/door/api"
 )
 
@@ -23,7 +23,7 @@ import (
 //
 // It is not the token, ends by itself, and ends for everybody with a new token;
 // nothing has to be remembered here. It is HttpOnly and SameSite=Strict, and is
-// taken from requests of this site alone. Wrong tokens are counted by address,
+// taken from requests of this site alone. Wrong tokens are counted by network,
 // by what this program is for.
 
 const (
@@ -102,11 +102,11 @@ func (l *login) enter(w http.ResponseWriter, r *http.Request) {
 		api.Refuse(w, api.Problem{Status: http.StatusForbidden, Detail: "requests from other sites are refused"})
 		return
 	}
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || address == "" {
-		address = "local"
+	caller := "local"
+	if peer, _ := identity.ParsePeer(r.RemoteAddr); peer.IsValid() {
+		caller = identity.NetworkOf(peer, identity.DefaultIPv4Prefix, identity.DefaultIPv6Prefix).String()
 	}
-	d, err := l.tries.Allow(r.Context(), address, loginLimit)
+	d, err := l.tries.Allow(r.Context(), caller, loginLimit)
 	if err != nil || !d.Allowed {
 		headers.WriteWait(w.Header(), d.RetryAfter)
 		showLogin(w, http.StatusTooManyRequests, "Too many tries. Wait a few seconds.")
