@@ -227,9 +227,14 @@ func closeBody(r *http.Request) {
 }
 
 // discard reads what is left of a refusal, up to a bound, so that its connection
-// can be used again.
+// can be used again. A body that goes on for longer costs the connection.
 func discard(res *http.Response) {
-	const worthReading = 64 << 10
+	const (
+		worthReading = 64 << 10
+		worthWaiting = 500 * time.Millisecond
+	)
+	late := time.AfterFunc(worthWaiting, func() { _ = res.Body.Close() })
+	defer late.Stop()
 	_, _ = io.CopyN(io.Discard, res.Body, worthReading)
 	_ = res.Body.Close()
 }
