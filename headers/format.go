@@ -3,6 +3,7 @@ package headers
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -46,9 +47,9 @@ const (
 )
 
 // Jitter is how far the wait of a denied client is spread, in percent of its
-// exact retry time; one second is the least spread. The zero value stands for
-// DefaultJitter, and NoJitter leaves the second alone.
-type Jitter int
+// exact retry time, to a hundredth of one; one second is the least spread. The
+// zero value stands for DefaultJitter, and NoJitter leaves the second alone.
+type Jitter float64
 
 // The usual jitters.
 const (
@@ -81,15 +82,19 @@ type Options struct {
 type Format struct {
 	families Families
 	xReset   Reset
-	jitter   int64
+	jitter   int64 // in hundredths of a percent
 	denied   *Body
 	random   func(int64) int64
 	now      func() time.Time
 }
 
+// hundredths returns j in hundredths of a percent, so that what is reckoned with
+// it stays whole.
+func hundredths(j Jitter) int64 { return int64(math.Round(float64(j) * 100)) }
+
 // New returns a Format, or an error that names the option that is wrong.
 func New(o Options) (*Format, error) {
-	f := &Format{families: o.Families, xReset: o.XReset, jitter: int64(o.Jitter), denied: o.Denied, random: o.Random, now: o.Now}
+	f := &Format{families: o.Families, xReset: o.XReset, jitter: hundredths(o.Jitter), denied: o.Denied, random: o.Random, now: o.Now}
 	switch {
 	case f.families == 0:
 		f.families = Default
@@ -103,11 +108,11 @@ func New(o Options) (*Format, error) {
 	}
 	switch {
 	case o.Jitter == 0:
-		f.jitter = int64(DefaultJitter)
+		f.jitter = hundredths(DefaultJitter)
 	case o.Jitter == NoJitter:
 		f.jitter = 0
-	case o.Jitter < 0 || o.Jitter > 100:
-		return nil, fmt.Errorf("headers: a jitter of %d%% does not lie between 0%% and 100%%", o.Jitter)
+	case !(o.Jitter >= 0 && o.Jitter <= 100): // no number either
+		return nil, fmt.Errorf("headers: a jitter of %v%% does not lie between 0%% and 100%%", o.Jitter)
 	}
 	if d := o.Denied; d != nil && (d.Status < 400 || d.Status > 599) {
 		return nil, fmt.Errorf("headers: denied: status %d is no refusal; use one from 400 to 599", d.Status)

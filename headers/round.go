@@ -45,7 +45,7 @@ func (f *Format) wait(retry time.Duration) time.Duration {
 		return 0
 	}
 	us := roundUp(retry, time.Microsecond)
-	spread := us/100*f.jitter + us%100*f.jitter/100 // no product that could overflow
+	spread := us/10_000*f.jitter + us%10_000*f.jitter/10_000 // no product that could overflow
 	spread = max(spread, int64(time.Second/time.Microsecond))
 	us += f.random(spread + 1)
 	s := (us + 999_999) / 1_000_000

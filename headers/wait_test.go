@@ -33,15 +33,17 @@ func TestWaitEnds(t *testing.T) {
 		{10 * time.Second, 0, 10 * time.Second, 12 * time.Second},
 		{100 * time.Second, 0, 100 * time.Second, 120 * time.Second},
 		{100 * time.Second, 50, 100 * time.Second, 150 * time.Second},
+		{100 * time.Second, 12.5, 100 * time.Second, 113 * time.Second}, // 112.5, rounded up
+		{time.Hour, 0.5, time.Hour, time.Hour + 18*time.Second},
 		{100 * time.Second, headers.NoJitter, 100 * time.Second, 101 * time.Second},
 		{weir.Never, 0, 0, 0},
 		{math.MaxInt64, 100, 9223372036 * time.Second, 9223372036 * time.Second}, // saturates
 	} {
 		if got := waitFor(t, headers.Options{Jitter: c.jitter, Random: least}, c.retry); got != c.least {
-			t.Errorf("retry %v, jitter %d: least wait %v, want %v", c.retry, c.jitter, got, c.least)
+			t.Errorf("retry %v, jitter %v: least wait %v, want %v", c.retry, c.jitter, got, c.least)
 		}
 		if got := waitFor(t, headers.Options{Jitter: c.jitter, Random: most}, c.retry); got != c.most {
-			t.Errorf("retry %v, jitter %d: longest wait %v, want %v", c.retry, c.jitter, got, c.most)
+			t.Errorf("retry %v, jitter %v: longest wait %v, want %v", c.retry, c.jitter, got, c.most)
 		}
 	}
 }

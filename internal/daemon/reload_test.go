@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirhq/weir/headers"
 	"github.com/weirhq/weir/policy/policyfile"
 	"github.com/weirhq/weir/redisstore"
 )
@@ -52,5 +53,22 @@ func TestOneDecisionTimeout(t *testing.T) {
 	f, err := policyfile.Parse("p.yaml", []byte("limits: []"))
 	if err != nil || f.DecisionTimeout != redisstore.DefaultTimeout {
 		t.Errorf("%v, %v, want %v", f.DecisionTimeout, err, redisstore.DefaultTimeout)
+	}
+}
+
+// TestAJitterIsAsTheFileSays: a part of a percent too. Less than one was taken for
+// nothing said, which is the usual 20 %.
+func TestAJitterIsAsTheFileSays(t *testing.T) {
+	for text, want := range map[string]headers.Jitter{
+		"": headers.DefaultJitter, "retry_jitter: 0": headers.NoJitter, "retry_jitter: 0%": headers.NoJitter,
+		"retry_jitter: 0.01%": 0.01, "retry_jitter: 0.5%": 0.5, "retry_jitter: 12.5%": 12.5, "retry_jitter: 100%": 100,
+	} {
+		f, err := policyfile.Parse("p.yaml", []byte("limits: []\n"+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := shapeOf(f).Jitter; got != want {
+			t.Errorf("%q gives a jitter of %v, want %v", text, got, want)
+		}
 	}
 }

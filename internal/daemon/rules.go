@@ -83,7 +83,7 @@ func identityOf(f *policyfile.File, who *callers) (identity.Config, error) {
 }
 
 func shapeOf(f *policyfile.File) headers.Options {
-	o := headers.Options{Jitter: headers.Jitter(f.RetryJitter / 100)}
+	o := headers.Options{Jitter: headers.Jitter(f.RetryJitter) / 100}
 	if f.RetryJitter == 0 {
 		o.Jitter = headers.NoJitter
 	}
