@@ -63,6 +63,7 @@ expire by themselves; what does not is removed at the end.`,
 	f.IntVar(&b.procs, "procs", 1, "processes to spread the clients over")
 	f.BoolVar(&b.zipf, "zipf", false, "ask about few keys most of the time")
 	f.BoolVar(&b.hot, "hot", false, "ask about one key alone")
+	instead(f, "zipf", "hot")
 	f.Uint64Var(&b.load.Seed, "seed", 0, "seed of the order of keys; 0 draws one")
 	f.StringVar(&b.part, "part", "", "for the processes that bench starts")
 	if err := f.MarkHidden("part"); err != nil {

@@ -151,10 +151,24 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// instead says of flags that one is given instead of another. Where the command line
+// gives one, the environment does not give another: flags beat it.
+func instead(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		f := flags.Lookup(name)
+		if f.Annotations == nil {
+			f.Annotations = map[string][]string{}
+		}
+		f.Annotations["instead"] = append(f.Annotations["instead"], names...)
+	}
+}
+
 // fromEnvironment sets the flags that were not given from WEIR_ variables.
 func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) (err error) {
+	given := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	flags.VisitAll(func(f *pflag.Flag) {
-		if err != nil || f.Changed || f.Name == "help" {
+		if err != nil || f.Changed || f.Name == "help" || slices.ContainsFunc(f.Annotations["instead"], func(other string) bool { return given[other] }) {
 			return
 		}
 		name := "WEIR_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))

@@ -20,6 +20,7 @@ import (
 // client asks a running daemon.
 type client struct {
 	base  string // URL without a path
+	addr  string // as it was given
 	token string
 	hint  string // where nobody answers
 	http  *http.Client
@@ -29,7 +30,7 @@ type client struct {
 const clientTimeout = 10 * time.Second
 
 func newClient(addr, tokenFile, hint string) (*client, error) {
-	c := &client{base: addr, hint: hint, http: &http.Client{Timeout: clientTimeout}}
+	c := &client{base: addr, addr: addr, hint: hint, http: &http.Client{Timeout: clientTimeout}}
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		c.base = "http://localhost"
 		c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -99,7 +100,7 @@ func (c *client) ask(r *http.Request, answer any) error {
 	if err != nil {
 		var dial *net.OpError
 		if errors.As(err, &dial) && dial.Op == "dial" {
-			return misuse(c.hint, "nobody answers at %s: %w", redacted(c.base), dial.Err)
+			return misuse(c.hint, "nobody answers at %s: %w", redacted(c.addr), dial.Err)
 		}
 		return err
 	}

@@ -47,6 +47,9 @@ func (e *engine) config(stderr io.Writer) (c daemon.Config, err error) {
 	if err != nil {
 		return c, err
 	}
+	if e.notice < 0 || e.grace < 0 {
+		return c, misuse("0s leaves no time", "--drain-notice and --drain-grace must not be negative")
+	}
 	c = daemon.Config{Log: log, Watch: e.file != "", Shadow: e.shadow, Notice: e.notice, Grace: e.grace}
 	if e.file != "" {
 		if c.File, err = policyfile.Load(e.file); err != nil {

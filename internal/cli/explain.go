@@ -49,6 +49,9 @@ here, on the store it names; without one the admin door at --addr is asked.`,
 			}
 			ask := func(ctx context.Context) (*gate.Explanation, error) { return r.askAdmin(ctx, addr, tokenFile) }
 			if e.file != "" {
+				if cmd.Flags().Changed("addr") {
+					return misuse("", "--config and --addr exclude each other")
+				}
 				ask = func(ctx context.Context) (*gate.Explanation, error) { return r.explainHere(ctx, e, cmd.ErrOrStderr()) }
 			}
 			explanation, err := ask(cmd.Context())
@@ -67,6 +70,7 @@ here, on the store it names; without one the admin door at --addr is asked.`,
 	f.StringVar(&e.prefix, "key-prefix", "", "with -c: separates deployments that share a Redis")
 	f.StringVar(&addr, "addr", "http://127.0.0.1:8082", "the admin door to ask, a URL or unix:PATH")
 	f.StringVar(&tokenFile, "token-file", "", "file with the admin door's token")
+	instead(f, "config", "addr")
 	f.StringVarP(&r.Method, "method", "X", "GET", "method")
 	f.StringVar(&r.Host, "host", "", "host name")
 	f.StringVar(&r.IP, "ip", "", "address of the direct peer")

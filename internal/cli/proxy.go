@@ -44,6 +44,11 @@ under listen is weir serve's, and does not open them.`,
 			if (limit == "") == (e.file == "") {
 				return misuse("weir proxy --upstream URL --limit 100/min --key ip", "either --limit or a policy file (-c) says what is admitted")
 			}
+			for _, name := range []string{"key", "trusted-proxies"} {
+				if e.file != "" && cmd.Flags().Changed(name) {
+					return misuse("the policy file says it: key of a rule, client_ip.trusted_proxies", "--%s goes with --limit, not with a policy file", name)
+				}
+			}
 			c, err := e.config(cmd.ErrOrStderr())
 			if err != nil {
 				return err
@@ -97,6 +102,9 @@ under listen is weir serve's, and does not open them.`,
 	g.flags(f)
 	r.flags(f)
 	e.flags(f)
+	for _, other := range []string{"limit", "key", "trusted-proxies"} {
+		instead(f, "config", other)
+	}
 	return cmd
 }
 
@@ -129,7 +137,8 @@ func besides(f *pflag.FlagSet, l *listenFlags, g *rlsFlags, r *respFlags, c *dae
 	return nil
 }
 
-// upstreamsOf reads what requests are passed on to, and what is read of them.
+// upstreamsOf reads what requests are passed on to, how long they may take, and
+// what is read of them.
 func upstreamsOf(o *proxy.Options, upstreams, attrs []string) error {
 	const hint = "weir proxy --upstream http://127.0.0.1:3000 --limit 100/min"
 	if len(upstreams) == 0 {
@@ -144,6 +153,15 @@ func upstreamsOf(o *proxy.Options, upstreams, attrs []string) error {
 	}
 	if err := proxy.CheckUpstreams(o.Upstreams); err != nil {
 		return misuse(hint, "--upstream: %w", err)
+	}
+	if o.AnswerWithin <= 0 {
+		return misuse("", "--upstream-timeout must be positive, such as 1m")
+	}
+	if o.MaxWait <= 0 {
+		return misuse("1ms holds back next to nothing", "--max-wait must be positive, such as 30s")
+	}
+	if o.MaxWaiting < 1 {
+		return misuse("--max-wait 1ms holds back next to nothing", "--max-waiting must be at least 1")
 	}
 	if o.HealthPath != "" && !strings.HasPrefix(o.HealthPath, "/") {
 		return misuse("weir proxy --upstream-health /healthz …", "--upstream-health: %q does not begin with /", o.HealthPath)

@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			env.Setenv("NOTUTF8", "a\xff")
 			env.Setenv("WEIR_ADMIN", "off") // its port is one for the whole machine
 			return os.WriteFile(env.Getenv("WORK")+"/single.jsonl", vectors, 0o644)
 		},

@@ -33,6 +33,11 @@ count: every algorithm is shown, whichever it names.
 			if cmd.Flags().Changed("regions") {
 				return across.run(cmd, limit, asJSON)
 			}
+			for _, name := range []string{"lag", "interval", "partition"} {
+				if cmd.Flags().Changed(name) {
+					return misuse("", "--%s goes with --regions", name)
+				}
+			}
 			p := sim.Find(preset)
 			if p == nil {
 				return misuse("the presets are "+strings.Join(presetNames(), ", "), "there is no preset %q", preset)
@@ -64,6 +69,8 @@ count: every algorithm is shown, whichever it names.
 	f.StringVar(&limit, "limit", "", "the limit, such as \"100/min burst=20\"; the preset's own if empty")
 	f.StringVar(&picture, "svg", "", "draw it into a file as well")
 	across.bind(cmd)
+	instead(f, "regions", "preset")
+	instead(f, "regions", "svg")
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

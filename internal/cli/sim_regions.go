@@ -45,6 +45,9 @@ func (r *regionFlags) run(cmd *cobra.Command, limit string, asJSON bool) error {
 	if r.regions < 2 {
 		return misuse("", "--regions: must lie between 2 and 64")
 	}
+	if o.Lag == 0 || o.Interval == 0 { // where Fill would put the usual ones
+		return misuse("", "--lag and --interval must lie between 5ms and 10s")
+	}
 	if err := o.Fill(); err != nil {
 		return misuse("", "--%w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,6 +30,7 @@ func (b *balanceFlags) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&b.without, "without", nil, "with --rule and --ip: a part that the callers do not have, such as tenant: the balance that they share with their network")
 	f.StringVar(&b.key, "key", "", "the key of take, with --limit")
 	f.StringVar(&b.limit, "limit", "", "with --key: the limit")
+	instead(f, "rule", "key")
 	f.StringVar(&b.by, "by", os.Getenv("USER"), "who does it, for the log")
 }
 
@@ -47,7 +49,14 @@ func (b *balanceFlags) body(cmd *cobra.Command) (map[string]any, error) {
 			parts[name] = value
 		}
 	}
+	for name, value := range parts {
+		if value, ok := value.(string); ok && !utf8.ValidString(value) { // JSON would make another key of it
+			return nil, misuse(example, "part %s is not UTF-8", name)
+		}
+	}
 	switch {
+	case !utf8.ValidString(b.key):
+		return nil, misuse(example, "--key is not UTF-8")
 	case b.rule == "" && b.key == "":
 		return nil, misuse(example, "name a balance by --rule and its parts, or by --key and --limit")
 	case b.rule != "" && b.key != "":

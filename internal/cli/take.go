@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -53,6 +54,7 @@ Exit status: 0 admitted, 3 denied (once is enough), 2 wrong usage or nobody at
 	f.StringVar(&t.tokenFile, "token-file", "", "file with the daemon's token")
 	f.StringVar(&t.store, "store", "", "decide here, on this store: memory or redis://HOST:PORT")
 	f.StringVar(&t.prefix, "key-prefix", "", "with --store: what separates deployments that share a Redis")
+	instead(f, "addr", "store")
 	jsonFlag(cmd, &t.asJSON)
 	return cmd
 }
@@ -109,6 +111,8 @@ func (t *take) charges() ([]weir.Charge, error) {
 		return nil, misuse(example, "--limit is missing")
 	case t.key == "":
 		return nil, misuse(example, "KEY is empty")
+	case !utf8.ValidString(t.key): // JSON would make another key of it
+		return nil, misuse(example, "KEY is not UTF-8")
 	case t.times < 1:
 		return nil, misuse("", "-n must be at least 1")
 	case t.cost < 0 || t.cost > algo.MaxCost:

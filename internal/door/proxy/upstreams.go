@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -69,11 +70,20 @@ func CheckUpstreams(all []*url.URL) error {
 		switch {
 		case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c", u.Host == "", u.User != nil, u.RawQuery != "", u.Fragment != "":
 			return errors.New("an upstream is http://HOST[:PORT][/PATH], https://… or h2c://…")
+		case badPort(u.Port()):
+			return fmt.Errorf("%q is no port; one lies between 1 and 65535", u.Port())
 		case u.Path != all[0].Path:
 			return fmt.Errorf("all upstreams have one path: %q is not %q", u.Path, all[0].Path)
 		}
 	}
 	return nil
+}
+
+// badPort says that a port is given which nobody can listen on. What is no number
+// is no URL either.
+func badPort(port string) bool {
+	n, err := strconv.Atoi(port)
+	return port != "" && (err != nil || n < 1 || n > 65535)
 }
 
 func newUpstreams(o *Options) *upstreams {

@@ -228,6 +228,9 @@ func TestCheckUpstreams(t *testing.T) {
 		"http://":                 "an upstream is",
 		"http://u:p@a":            "an upstream is",
 		"http://a?q":              "an upstream is",
+		"http://a:99999":          `"99999" is no port`,
+		"http://a https://b:0":    `"0" is no port`,
+		"http://a: http://[::1]":  "",
 		"http://a/x http://b/y":   "one path",
 		"http://a/x http://b/x/y": "one path",
 	} {
