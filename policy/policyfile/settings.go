@@ -4,8 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"net/textproto"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,9 +53,6 @@ func (r *reader) fields(f *File) []field {
 	}
 }
 
-// The stores there are.
-var schemes = []string{"memory", "redis", "rediss", "redis+sentinel", "redis+cluster", "rediss+sentinel", "rediss+cluster"}
-
 func scheme(url string) string { s, _, _ := strings.Cut(url, "://"); return s }
 
 func (r *reader) store(n *node, path string, to *Store) {
@@ -82,59 +77,6 @@ func (r *reader) store(n *node, path string, to *Store) {
 	if _, ok := r.places[join(path, "url")]; given && !ok {
 		r.fail(n, "store needs url:, such as redis://127.0.0.1:6379/0")
 	}
-}
-
-// storeURL reads where the store is. It may hold a password, so no message
-// quotes more than the scheme.
-func (r *reader) storeURL(n *node, path string, to *string) {
-	if isNull(n) {
-		return
-	}
-	s, ok := r.scalar(n, path)
-	if !ok {
-		return
-	}
-	name, rest, _ := strings.Cut(s, "://")
-	switch {
-	case s == "memory":
-	case !slices.Contains(schemes, name) && rest != "":
-		r.fail(n, "unknown store %q%s", clip(name), didYouMean(name, schemes))
-		return
-	case rest == "":
-		r.fail(n, "must be memory, or the URL of a store such as redis://127.0.0.1:6379/0")
-		return
-	default:
-		// Several hosts stand between commas, which net/url does not split.
-		first, _, _ := strings.Cut(rest, ",")
-		if at := strings.LastIndexByte(rest, '@'); at > len(first) {
-			first = rest[at+1:]
-		}
-		if u, err := url.Parse("redis://" + first); err != nil || u.Host == "" {
-			r.fail(n, "is no URL of a store; write one such as redis://127.0.0.1:6379/0")
-			return
-		}
-		if port := badPort(rest); port != "" {
-			r.fail(n, "%q is no port; one lies between 1 and 65535", clip(port))
-			return
-		}
-	}
-	*to = s
-}
-
-// badPort returns the first of the hosts' ports that is none, or "".
-func badPort(rest string) string {
-	rest = rest[strings.LastIndexByte(rest, '@')+1:]
-	hosts, _, _ := strings.Cut(rest, "/")
-	for host := range strings.SplitSeq(hosts, ",") {
-		i := strings.LastIndexByte(host, ':')
-		if i < 0 || strings.HasSuffix(host, "]") {
-			continue
-		}
-		if n, err := strconv.Atoi(host[i+1:]); err != nil || n < 1 || n > 65535 {
-			return host[i+1:]
-		}
-	}
-	return ""
 }
 
 func (r *reader) keyPrefix(to *string) func(*node, string) {
