@@ -40,6 +40,9 @@ so they may add up to more or less than what the policy as a whole refuses.`,
 			if err != nil {
 				return err
 			}
+			if err := spares(page, append(names, policy)); err != nil {
+				return errors.Join(err, run.Close())
+			}
 			o.Wants = run.Wants()
 			lines, err := readLogs(cmd, names, o, run.Read)
 			report := run.Report(lines)
@@ -82,6 +85,20 @@ func tellPolicy(w io.Writer, f *policyfile.File, r *replay.Report) {
 	if r.Refused > 0 {
 		fmt.Fprintf(w, "weir: note: %d of the refused are bad requests by the policy, such as ambiguous paths\n", r.Refused)
 	}
+}
+
+// spares returns an error if the page would be written over a file that is read.
+func spares(page string, read []string) error {
+	over, err := os.Stat(page)
+	if page == "" || err != nil { // it is not there, or writePage says what is wrong
+		return nil
+	}
+	for _, name := range read {
+		if is, err := os.Stat(name); err == nil && os.SameFile(over, is) {
+			return misuse("", "--html: %s is what is read, and would be written over", page)
+		}
+	}
+	return nil
 }
 
 func writePage(name, policy string, r *replay.Report) error {
