@@ -60,9 +60,11 @@ func Compile(o Options) (*Policy, error) {
 	}
 	for i := range o.Exempt {
 		field := "exempt[" + strconv.Itoa(i) + "]"
+		before := len(f.list)
 		c := compileConditions(&o.Exempt[i], field, &f)
 		switch {
-		case !c.given && len(f.list) == 0:
+		case len(f.list) > before: // what is left of it may exempt everything
+		case !c.given:
 			f.add(field, "has no condition, so it would exempt every request")
 		case c.early:
 			p.early = append(p.early, c)

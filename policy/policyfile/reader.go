@@ -335,7 +335,19 @@ func parsePercent(s string) (Percent, bool) {
 	return Percent(n), err == nil
 }
 
-// durationTo reads 50ms, 2s or 1min.
+// short writes a duration as one would: 1m, not 1m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// durationTo reads 50ms, 2s or 1m.
 func (r *reader) durationTo(to *time.Duration, least, most time.Duration) func(*node, string) {
 	return func(n *node, path string) {
 		if isNull(n) {
@@ -347,7 +359,8 @@ func (r *reader) durationTo(to *time.Duration, least, most time.Duration) func(*
 		}
 		d, err := time.ParseDuration(s)
 		if err != nil || d < least || d > most {
-			r.fail(n, "%s must be a duration from %v to %v, such as 50ms", last(path), least, most)
+			example := max(least, min(50*time.Millisecond, most))
+			r.fail(n, "%s must be a duration from %s to %s, such as %s", last(path), short(least), short(most), short(example))
 			return
 		}
 		*to = d
