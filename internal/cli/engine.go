@@ -86,6 +86,11 @@ func (e *engine) run(ctx context.Context, c daemon.Config) error {
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 	c.Reload = reload
+	// What the standard library says by a log of its own, such as a transport of an
+	// upstream, becomes lines like all others. It may hold what the upstream sent,
+	// so only -v shows it.
+	slog.SetLogLoggerLevel(slog.LevelDebug)
+	slog.SetDefault(c.Log)
 	return described(daemon.Run(ctx, c))
 }
 

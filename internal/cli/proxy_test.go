@@ -136,3 +136,54 @@ func TestProxyLeavesTheFilesDoors(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryLineOfTheLogIsOfItsForm: also where an upstream sends more than its answer,
+// of which the standard library tells by a log of its own.
+func TestEveryLineOfTheLogIsOfItsForm(t *testing.T) {
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = upstream.Close() })
+	go func() {
+		for {
+			c, err := upstream.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nSet-Cookie: sid=1\r\n\r\n")
+				}
+				_, _ = io.Copy(io.Discard, c) // until the proxy closes it
+			}()
+		}
+	}()
+	p := start(t, "proxy", "--upstream", "http://"+upstream.Addr().String(), "--limit", "5/s", "--listen", "127.0.0.1:0", "--drain-notice", "1ms", "-v")
+	w, err := many.Get(p.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(w.Body); err != nil || string(body) != "ok" || w.Body.Close() != nil {
+		t.Fatalf("%q, %v", body, err)
+	}
+	until(t, func() string {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if said := p.said.String(); !strings.Contains(said, "Unsolicited response") {
+			return said
+		}
+		return ""
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for line := range strings.Lines(p.said.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("no JSON: %s", line)
+		}
+		if strings.Contains(line, "Unsolicited") && !strings.Contains(line, `"level":"DEBUG"`) {
+			t.Errorf("what an upstream sent is shown without -v: %s", line)
+		}
+	}
+}
