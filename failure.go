@@ -17,7 +17,7 @@ type fallback struct {
 	now       func() int64 // or nil
 
 	once   sync.Once
-	memory *Memory // balances while the store is away; made at the first failure
+	memory *Memory // balances while the store is away; made at the first failure, which may come after Close
 	debts  debts
 }
 
@@ -232,12 +232,4 @@ func (f *fallback) alive() int {
 		return 1
 	}
 	return max(1, f.instances())
-}
-
-func (f *fallback) close() error {
-	f.once.Do(func() {})
-	if f.memory == nil {
-		return nil
-	}
-	return f.memory.Close()
 }

@@ -345,3 +345,44 @@ func TestEachChargeHasItsOwnAnswer(t *testing.T) {
 		t.Errorf("the bill: %+v", b.Decision)
 	}
 }
+
+// ending is a store whose calls in flight fail when it is closed.
+type ending struct {
+	downStore
+	asked, answer chan struct{}
+}
+
+func (e *ending) Apply(ctx context.Context, bills []*Bill) {
+	close(e.asked)
+	<-e.answer
+	e.downStore.Apply(ctx, bills)
+}
+
+// TestADecisionThatOutlivesItsLimiter: who asked before Close has an answer after
+// it, by what the limit states, also where it is the first that needs this
+// instance's memory.
+func TestADecisionThatOutlivesItsLimiter(t *testing.T) {
+	for _, answer := range []Failure{Local, Share, Open, Closed} {
+		store := &ending{downStore{err: unreachable}, make(chan struct{}), make(chan struct{})}
+		l, err := New(Options{Store: store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan any, 1)
+		go func() {
+			defer func() { got <- recover() }()
+			d, err := l.Allow(context.Background(), "k", PerSecond(5).OnFailure(answer))
+			if err != nil || d.Allowed != (answer != Closed) {
+				t.Errorf("%v: %+v, %v", answer, d, err)
+			}
+		}()
+		<-store.asked
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		close(store.answer)
+		if p := <-got; p != nil {
+			t.Errorf("%v: %v", answer, p)
+		}
+	}
+}
