@@ -99,13 +99,16 @@ func (s *fileSink) turn() error {
 	if err != nil {
 		return err
 	}
-	if s.file != nil {
-		if err := errors.Join(s.file.Sync(), s.file.Close()); err != nil {
-			return errors.Join(err, next.Close())
-		}
-	}
+	last := s.file
 	s.file, s.size = next, 0
 	s.number++
+	if last != nil {
+		// It stays behind whatever is wrong with it: the next segment is there now,
+		// and cannot be begun twice.
+		if err := errors.Join(last.Sync(), last.Close()); err != nil {
+			return err
+		}
+	}
 	segments, err := Segments(s.o.Path)
 	if err != nil {
 		return err

@@ -154,6 +154,7 @@ func (b *buffer) next(most int) *record {
 func (s *Stream) write() {
 	var empty buffer
 	events := make([]Event, 0, flightEvents)
+	given := false // up: at the end the sink took nothing at the last try
 	for open := true; open; {
 		select {
 		case <-s.wake:
@@ -165,11 +166,15 @@ func (s *Stream) write() {
 		s.filled = empty
 		s.mu.Unlock()
 		for from := 0; from < full.used; from += flightEvents {
+			if given {
+				s.dropped.Add(int64(full.used - from))
+				break
+			}
 			events = events[:0]
 			for i := from; i < min(from+flightEvents, full.used); i++ {
 				events = append(events, s.event(&full.records[i]))
 			}
-			s.deliver(events)
+			given = !s.deliver(events)
 		}
 		full.used = 0
 		empty = full
@@ -196,8 +201,9 @@ func (s *Stream) event(r *record) Event {
 	return e
 }
 
-// deliver writes events until they are written, or until the end and a last try.
-func (s *Stream) deliver(events []Event) {
+// deliver writes events until they are written, or until the end and a last try,
+// and reports whether they are. What is not written of them is counted.
+func (s *Stream) deliver(events []Event) bool {
 	pause := pauseLeast
 	var told time.Time
 	for len(events) > 0 {
@@ -216,7 +222,7 @@ func (s *Stream) deliver(events []Event) {
 		}
 		if ending {
 			s.dropped.Add(int64(len(events)))
-			return
+			return false
 		}
 		if s.o.OnError != nil && time.Since(told) > errorEvery {
 			told = time.Now()
@@ -230,6 +236,7 @@ func (s *Stream) deliver(events []Event) {
 		}
 		pause = min(2*pause, pauseMost)
 	}
+	return true
 }
 
 // Close writes what is buffered, once more if the sink does not take it, and

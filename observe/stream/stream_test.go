@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -315,5 +317,56 @@ func TestSegments(t *testing.T) {
 	}
 	if n := len(rules); rules[n-1] != "0" || rules[n-2] != "11" || segments[2].Number < 4 {
 		t.Errorf("%v in %v", rules, segments)
+	}
+}
+
+// TestTheEndOfAStreamWhoseSinkIsDumb: a sink that does not answer holds the end up
+// for the write that is on its way and one last try, however much is buffered; what
+// it did not take is counted.
+func TestTheEndOfAStreamWhoseSinkIsDumb(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(&kept{gate: make(chan struct{})}, Options{})
+		decide(t, s, 2*10*flightEvents)
+		synctest.Wait()
+		decide(t, s, 2*10*flightEvents)
+		began := time.Now()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 2*lastTry {
+			t.Errorf("the end took %v", took)
+		}
+		if s.Dropped() != 2*10*flightEvents {
+			t.Errorf("%d dropped", s.Dropped())
+		}
+	})
+}
+
+// TestASegmentThatCannotBeEnded: the file that was written to is at fault, and what
+// comes goes into the next one.
+func TestASegmentThatCannotBeEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	made, err := ToFile(FileOptions{Path: path, Bytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := made.(*fileSink)
+	event := []Event{{ID: strings.Repeat("ab", 16), Weight: 1}}
+	if _, err := sink.Write(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.file.Close(); err != nil { // as a disk that fails: neither Sync nor Close go well
+		t.Fatal(err)
+	}
+	if _, err := sink.Write(t.Context(), event); err == nil {
+		t.Error("nobody is told that a segment may not be on the disk")
+	}
+	for i := range 3 {
+		if n, err := sink.Write(t.Context(), event); n != 1 || err != nil {
+			t.Errorf("write %d after it: %d, %v", i, n, err)
+		}
+	}
+	if err := sink.Close(); err != nil {
+		t.Error(err)
 	}
 }
