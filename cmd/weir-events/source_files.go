@@ -43,6 +43,10 @@ func (s *fileSource) next(ctx context.Context) (b batch, err error) {
 	if err != nil {
 		return b, err
 	}
+	if n := len(segments); n > 0 && segments[n-1].Number < s.number {
+		s.log.Warn("segments begin anew; all that are there are read", "read_to", s.number, "newest", segments[n-1].Number)
+		s.number = 0
+	}
 	for i, segment := range segments {
 		if segment.Number < s.number {
 			continue
@@ -68,6 +72,14 @@ func (s *fileSource) read(path string, over bool) (b batch, err error) {
 		return b, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return b, err
+	}
+	if info.Size() < s.offset {
+		s.log.Warn("a segment is shorter than what was read of it; it is read again", "segment", s.number)
+		s.offset = 0
+	}
 	if _, err := f.Seek(s.offset, io.SeekStart); err != nil {
 		return b, err
 	}

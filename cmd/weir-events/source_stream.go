@@ -26,6 +26,7 @@ type streamSource struct {
 	streamOptions
 	conn    *redisconn.Conn
 	mine    string    // after which entry our own pending ones are asked for; "" when there are none
+	out     bool      // a batch was handed out and is not acknowledged
 	claimed time.Time // when others' were last looked for
 	cursor  string    // where looking goes on
 }
@@ -66,28 +67,38 @@ func (s *streamSource) next(ctx context.Context) (batch, error) {
 	if err != nil {
 		return batch{}, err
 	}
+	if s.out { // it was not kept, and is still ours: it comes again before anything else
+		s.mine = "0"
+	}
+	entries, err := s.entries(ctx, client)
+	if refused, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(refused.Error(), "NOGROUP") {
+		s.out = false
+		return batch{}, s.create(ctx) // the stream was removed
+	}
+	s.out = s.out || len(entries) > 0
+	return batchOf(entries), err
+}
+
+// entries returns our own pending entries, then what others have had for too long,
+// then what is new.
+func (s *streamSource) entries(ctx context.Context, client rueidis.Client) ([]rueidis.XRangeEntry, error) {
 	if s.mine != "" {
 		entries, err := s.read(ctx, client, s.mine)
 		if err != nil {
-			return batch{}, err
+			return nil, err
 		}
 		if len(entries) > 0 {
 			s.mine = entries[len(entries)-1].ID
-			return batchOf(entries), nil
+			return entries, nil
 		}
-		s.mine = ""
+		s.mine, s.out = "", false
 	}
 	if s.cursor != "0" || time.Since(s.claimed) > claimEvery {
-		entries, err := s.claim(ctx, client)
-		if err != nil || len(entries) > 0 {
-			return batchOf(entries), err
+		if entries, err := s.claim(ctx, client); err != nil || len(entries) > 0 {
+			return entries, err
 		}
 	}
-	entries, err := s.read(ctx, client, ">")
-	if refused, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(refused.Error(), "NOGROUP") {
-		return batch{}, s.create(ctx) // the stream was removed
-	}
-	return batchOf(entries), err
+	return s.read(ctx, client, ">")
 }
 
 // read reads what is new (">"), or what we have and is behind an entry.
@@ -141,7 +152,11 @@ func (s *streamSource) acknowledge(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
-	return client.Do(ctx, client.B().Xack().Key(s.key).Group(s.group).Id(b.entries...).Build()).Error()
+	if err := client.Do(ctx, client.B().Xack().Key(s.key).Group(s.group).Id(b.entries...).Build()).Error(); err != nil {
+		return err
+	}
+	s.out = false
+	return nil
 }
 
 func (s *streamSource) close() error { return s.conn.Close() }

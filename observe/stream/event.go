@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 )
 
 // Event is one decision as it is written down: in a Redis stream as fields, in a
@@ -72,11 +74,16 @@ func FromLine(line []byte) (e Event, err error) {
 	return e, e.check()
 }
 
+// check refuses what no database would take: one such entry of a stream would keep
+// all that is behind it from being kept.
 func (e *Event) check() error {
 	if e.ID == "" {
 		return errors.New("the event has no id")
 	}
-	if !(e.Weight > 0) {
+	if strings.ContainsFunc(e.ID, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the event's id is no word")
+	}
+	if !(e.Weight > 0) || math.IsInf(e.Weight, 0) {
 		return fmt.Errorf("a weight of %v", e.Weight)
 	}
 	return nil

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/testredis"
+	"github.com/weirhq/weir/observe/stream"
+)
+
+// refusals writes n refusals into a stream and returns their IDs in order.
+func refusals(t *testing.T, server *testredis.Server, n int) (ids []string) {
+	t.Helper()
+	client := clientOf(t, server)
+	for i := range n {
+		e := stream.Event{ID: fmt.Sprint("id", i), TimeMS: 1, Reason: "limited", Weight: 1}
+		add := client.B().Arbitrary("XADD").Keys("weir:events").Args("*").Args(e.Fields()...).Build()
+		if err := client.Do(context.Background(), add).Error(); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func sourceOf(t *testing.T, server *testredis.Server) *streamSource {
+	t.Helper()
+	from, err := openStream(t.Context(), server.URL(), streamOptions{"weir:events", "g", "me", time.Minute, true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = from.close() })
+	return from.(*streamSource)
+}
+
+func eventIDs(b batch) string {
+	var ids []string
+	for _, e := range b.events {
+		ids = append(ids, e.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// TestABatchThatIsNotKeptComesAgain: what the database did not take is the next
+// that is handed out, so that --once does not end well without it.
+func TestABatchThatIsNotKeptComesAgain(t *testing.T) {
+	server := testredis.Start(t)
+	from := sourceOf(t, server)
+	want := strings.Join(refusals(t, server, 3), " ")
+	for range 2 { // what is new, and what is asked for again
+		for try := range 3 {
+			b, err := from.next(t.Context())
+			if err != nil || eventIDs(b) != want {
+				t.Fatalf("try %d: %q, %v; want %q", try, eventIDs(b), err, want)
+			}
+		}
+		from = sourceOf(t, server)
+	}
+	b, err := from.next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := from.acknowledge(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := from.next(t.Context()); err != nil || !b.empty() {
+		t.Errorf("after it was kept: %q, %v", eventIDs(b), err)
+	}
+}
+
+// TestAStreamThatIsGoneIsBegunAgain: the server came back empty, and whatever is
+// asked next finds no group.
+func TestAStreamThatIsGoneIsBegunAgain(t *testing.T) {
+	server := testredis.Start(t)
+	for name, change := range map[string]func(*streamSource){
+		"own":      func(s *streamSource) { s.mine = "0" },
+		"others'":  func(s *streamSource) { s.mine, s.claimed = "", time.Time{} },
+		"what new": func(s *streamSource) { s.mine, s.claimed = "", time.Now() },
+	} {
+		client := clientOf(t, server)
+		from := sourceOf(t, server)
+		change(from)
+		if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := from.next(t.Context()); err != nil || !b.empty() {
+			t.Errorf("%s: %q, %v", name, eventIDs(b), err)
+			continue
+		}
+		want := strings.Join(refusals(t, server, 2), " ")
+		if b, err := from.next(t.Context()); err != nil || eventIDs(b) != want {
+			t.Errorf("%s: %q, %v", name, eventIDs(b), err)
+		}
+	}
+}
+
+// TestWhatNoDatabaseTakesIsNoEvent: one entry that somebody else wrote must not
+// keep all that is behind it from being kept.
+func TestWhatNoDatabaseTakesIsNoEvent(t *testing.T) {
+	good := stream.Event{ID: "good", Weight: 1}
+	for name, change := range map[string]func(map[string]string){
+		"infinite weight": func(f map[string]string) { f["weight"] = "+Inf" },
+		"zero byte in id": func(f map[string]string) { f["id"] = "a\x00b" },
+		"no UTF-8 in id":  func(f map[string]string) { f["id"] = "a\xffb" },
+	} {
+		fields := map[string]string{}
+		pairs := good.Fields()
+		for i := 0; i < len(pairs); i += 2 {
+			fields[pairs[i]] = pairs[i+1]
+		}
+		change(fields)
+		if e, err := stream.FromFields(fields); err == nil {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if _, err := (&stream.Event{ID: "a", Weight: math.MaxFloat64}).AppendLine(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSegmentsThatBeganAnew: somebody removed all of them, and their numbers begin
+// at 1 again, below the position that was kept.
+func TestSegmentsThatBeganAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	write := func(id string, segment int) {
+		line, err := (&stream.Event{ID: id, Weight: 1}).AppendLine(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(strings.Replace(path, ".jsonl", fmt.Sprintf(".%06d.jsonl", segment), 1), line, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first", 1)
+	write("second", 2)
+	for position, want := range map[string]string{"7:100": "first second", "2:100000": "second"} {
+		from, err := openFiles(path, position, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for {
+			b, err := from.next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.empty() {
+				break
+			}
+			got = append(got, eventIDs(b))
+			if err := from.acknowledge(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("from %s on: %q, want %q", position, text, want)
+		}
+	}
+}
