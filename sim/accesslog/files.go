@@ -50,6 +50,7 @@ type source struct {
 	number  int
 	span    int64 // microseconds
 	stdin   bool
+	pipe    bool  // it can be read once, and who reads it may wait for ever
 	newest  int64 // the latest time read, or where it will begin
 	opened  bool
 	ended   bool
@@ -137,7 +138,7 @@ func Open(names []string, o Options) (*Files, error) {
 		s := &source{name: name, number: i, span: Window.Microseconds(), newest: math.MinInt64}
 		f.sources = append(f.sources, s)
 		if name == "-" {
-			s.stdin, s.span = true, WindowStdin.Microseconds()
+			s.stdin, s.pipe, s.span = true, true, WindowStdin.Microseconds()
 			continue
 		}
 		begins, size, err := f.peek(s)
@@ -156,19 +157,22 @@ func Open(names []string, o Options) (*Files, error) {
 // peek returns about when a log begins, so that it is opened when its time has
 // come and not before: there may be many.
 func (f *Files) peek(s *source) (begins, size int64, err error) {
+	begins = math.MinInt64
+	info, err := os.Stat(s.name)
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case info.IsDir():
+		return 0, 0, fmt.Errorf("%s is a folder; name the logs in it", s.name)
+	case !info.Mode().IsRegular(): // as <(zcat log.gz): what is looked at now is gone when it is read
+		s.pipe = true
+		return begins, 0, nil
+	}
 	file, err := os.Open(s.name)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return 0, 0, err
-	}
-	if info.IsDir() {
-		return 0, 0, fmt.Errorf("%s is a folder; name the logs in it", s.name)
-	}
-	begins = math.MinInt64
 	r, err := NewReader(io.LimitReader(file, 256<<10), s.number, f.options)
 	if err != nil {
 		return begins, info.Size(), nil // told when it is read
@@ -188,7 +192,7 @@ func (f *Files) peek(s *source) (begins, size int64, err error) {
 func (f *Files) Close() {
 	f.cancel()
 	for _, s := range f.sources {
-		if s.opened && !s.stdin { // who reads standard input may wait for ever
+		if s.opened && !s.pipe {
 			for range s.batches { // until its goroutine has ended
 			}
 		}

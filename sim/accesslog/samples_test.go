@@ -187,3 +187,20 @@ func TestLongLine(t *testing.T) {
 		t.Errorf("a block of %d bytes", cap(r.lines.block))
 	}
 }
+
+// TestADateOfNothingIsNone: also where it is the first.
+func TestADateOfNothingIsNone(t *testing.T) {
+	for _, line := range []string{
+		`{"time":"0000-00-00T00:00:00Z","method":"GET","uri":"/"}`,
+		`192.0.2.1 - - [00/xxx/0000:00:00:00 +0000] "GET / HTTP/1.1" 200 5`,
+	} {
+		r, err := NewReader(strings.NewReader(line+"\n"), 0, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var room [1]Record
+		if n, err := r.Read(room[:]); n != 0 || r.Bad != 1 {
+			t.Errorf("%s: %+v, %v", line, room[0], err)
+		}
+	}
+}

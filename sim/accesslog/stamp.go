@@ -125,7 +125,7 @@ func (s *stamps) compose(year, month, day int, clock []byte) (us int64, ok bool)
 	if clock[2] != ':' || clock[5] != ':' || h < 0 || h > 23 || m < 0 || m > 59 || sec < 0 || sec > 60 {
 		return 0, false
 	}
-	if date := [3]int{year, month, day}; date != s.day {
+	if date := [3]int{year, month, day}; date != s.day || day == 0 { // no day is remembered at first
 		t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
 		if year < 1970 || year > 2254 || month < 1 || month > 12 || day < 1 || t.Day() != day {
 			return 0, false
