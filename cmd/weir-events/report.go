@@ -62,7 +62,7 @@ func newReport() *cobra.Command {
 			if since > 0 {
 				begin = time.Now().Add(-since).UnixMilli()
 			}
-			t, err := readTally(cmd.Context(), from, begin)
+			t, err := readTally(cmd.Context(), from, begin, callers)
 			if err != nil {
 				return err
 			}
@@ -116,8 +116,9 @@ func (t *tally) rule(name string, allowed bool, weight float64) {
 	}
 }
 
-// readTally sums up what is in a database since a time in milliseconds.
-func readTally(ctx context.Context, from string, since int64) (*tally, error) {
+// readTally sums up what is in a database since a time in milliseconds, with so many
+// callers at least.
+func readTally(ctx context.Context, from string, since int64, callers int) (*tally, error) {
 	if path, ok := strings.CutPrefix(from, "jsonl:"); ok {
 		return tallyLines(path, since)
 	}
@@ -125,7 +126,7 @@ func readTally(ctx context.Context, from string, since int64) (*tally, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := to.(*sqlTarget).tally(ctx, since)
+	t, err := to.(*sqlTarget).tally(ctx, since, callers)
 	return t, errors.Join(err, to.close())
 }
 
@@ -158,11 +159,11 @@ func tallyLines(path string, since int64) (*tally, error) {
 	}
 }
 
-// tally has the database sum up.
-func (t *sqlTarget) tally(ctx context.Context, since int64) (*tally, error) {
+// tally has the database sum up, and return so many callers.
+func (t *sqlTarget) tally(ctx context.Context, since int64, callers int) (*tally, error) {
 	sums := newTally()
-	each := func(query string, row func(scan func(...any) error) error) (err error) {
-		rows, err := t.db.QueryContext(ctx, query, since)
+	each := func(query string, row func(scan func(...any) error) error, more ...any) (err error) {
+		rows, err := t.db.QueryContext(ctx, query, append([]any{since}, more...)...)
 		if err != nil {
 			return err
 		}
@@ -186,11 +187,11 @@ func (t *sqlTarget) tally(ctx context.Context, since int64) (*tally, error) {
 			sums.rule(name, allowed, weight)
 			return err
 		}),
-		each(`SELECT key_hash, sum(weight) FROM weir_events WHERE ts_ms >= $1 AND NOT allowed GROUP BY key_hash ORDER BY 2 DESC LIMIT 1000`, func(scan func(...any) error) error {
+		each(`SELECT key_hash, sum(weight) FROM weir_events WHERE ts_ms >= $1 AND NOT allowed AND key_hash <> '' GROUP BY key_hash ORDER BY 2 DESC, 1 LIMIT $2`, func(scan func(...any) error) error {
 			err := scan(&name, &weight)
 			sums.callers[name] = weight
 			return err
-		}),
+		}, max(callers, 0)),
 		each(`SELECT ts_ms / 3600000, rule, sum(weight) FROM weir_events WHERE ts_ms >= $1 AND NOT allowed GROUP BY 1, 2`, func(scan func(...any) error) error {
 			var h hour
 			err := scan(&h.begin, &h.rule, &weight)

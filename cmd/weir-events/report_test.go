@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -70,6 +71,35 @@ func TestWrongUsage(t *testing.T) {
 	} {
 		if out, status := finish(t, args...); status != exitUsage || !strings.HasPrefix(out, "weir-events: error: ") || strings.Contains(out, "s3cr3t") {
 			t.Errorf("%v ends with %d: %s", args, status, out)
+		}
+	}
+}
+
+// TestAReportNamesAsManyCallersAsItIsAsked: from a database as from lines.
+func TestAReportNamesAsManyCallersAsItIsAsked(t *testing.T) {
+	var events []stream.Event
+	for i := range 1200 {
+		events = append(events, stream.Event{ID: fmt.Sprint(i), KeyHash: fmt.Sprintf("k%04d", i), Weight: 1})
+	}
+	for name, to := range databases(t) {
+		target, err := openTarget(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := target.keep(t.Context(), "", batch{events: events}); err != nil {
+			t.Fatal(err)
+		}
+		if err := target.close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{3, 1100} {
+			var r report
+			if err := json.Unmarshal([]byte(must(t, "report", "--from", to, "--json", "--callers", fmt.Sprint(n))), &r); err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Callers) != n || r.Callers[n-1].Key != fmt.Sprintf("k%04d", n-1) {
+				t.Errorf("%s: %d callers of %d, the last %v", name, len(r.Callers), n, r.Callers[len(r.Callers)-1])
+			}
 		}
 	}
 }
