@@ -2,6 +2,7 @@ package regions
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ type Layer struct {
 	consumed func(*weir.Charge, *algo.Quota, *algo.View, int64) redisstore.Consumption
 	exchange *Exchange
 	scopes   atomic.Pointer[map[string]policy.Sharing]
+	end      func() error // of who carries the exchange's letters, or nil
 }
 
 // Front returns store with a layer in front that tells e what is debited. Closing
@@ -27,6 +29,23 @@ func Front(store weir.Store, e *Exchange) *Layer {
 	l := &Layer{Store: store, consumed: e.books.Consumed, exchange: e}
 	l.Share(nil)
 	return l
+}
+
+// Front is as the function, with s's exchange, but that closing the layer closes s
+// before the store: a Limiter closes its store after it has paid what it owes there,
+// and the other regions hear of that too.
+func (s *Service) Front(store weir.Store) *Layer {
+	l := Front(store, s.Exchange)
+	l.end = s.Close
+	return l
+}
+
+// Close implements weir.Store.
+func (l *Layer) Close() error {
+	if l.end == nil {
+		return l.Store.Close()
+	}
+	return errors.Join(l.end(), l.Store.Close())
 }
 
 // Share says which spaces of balances belong to limits that regions share. It may

@@ -81,7 +81,8 @@ type Service struct {
 var regionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // Start begins to exchange. A peer that cannot be reached is no error: what it
-// must hear waits. The caller closes the service, and after that the store.
+// must hear waits. The caller closes the service and after that the store, or the layer
+// of Service.Front.
 func Start(o Options) (*Service, error) {
 	if o.Interval <= 0 {
 		o.Interval = DefaultInterval

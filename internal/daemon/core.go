@@ -123,7 +123,7 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	}
 	layers, err := layer.Stack(front, layer.Options{Overshoot: s.Overshoot})
 	if err != nil {
-		return nil, errors.Join(err, closeRegions(service), store.Close())
+		return nil, errors.Join(err, front.Close())
 	}
 	options := weir.Options{Store: layers.Store}
 	if len(watchers) > 0 {
@@ -137,11 +137,11 @@ func openCore(s StoreConfig, r *rules, watchers []weir.Observer, log *slog.Logge
 	}
 	if c.Limiter, err = weir.New(options); err != nil {
 		c.signing.close()
-		return nil, errors.Join(err, c.endWatching(), closeRegions(service), layers.Close())
+		return nil, errors.Join(err, c.endWatching(), layers.Close())
 	}
 	if c.probe, err = weir.New(weir.Options{Store: store}); err != nil {
 		c.signing.close()
-		return nil, errors.Join(err, c.endWatching(), closeRegions(service), c.Limiter.Close())
+		return nil, errors.Join(err, c.endWatching(), c.Limiter.Close())
 	}
 	c.Gate = gate.New(c.Limiter, r.resolver, r.policy)
 	c.Gate.SetObserver(options.Observer)
@@ -158,15 +158,15 @@ func tellHealth(log *slog.Logger, h redisstore.Health) {
 	log.Warn("the store is away: limits give their stated answers until it is back", "kind", h.Kind)
 }
 
-// Close takes this instance out of the count, closes the limiter with its store,
-// and what knows the callers.
+// Close takes this instance out of the count, closes the limiter, which pays what it
+// owes, with the exchange between regions and the store, and what knows the callers.
 func (c *Core) Close() error {
 	c.modes.close()
 	c.signing.close()
 	if c.drills != nil {
 		c.drills.injector.End()
 	}
-	return errors.Join(c.endWatching(), closeRegions(c.regions), c.Limiter.Close(), c.callers.Close())
+	return errors.Join(c.endWatching(), c.Limiter.Close(), c.callers.Close())
 }
 
 // endWatching ends what goes on beside the decisions.

@@ -12,7 +12,7 @@ import (
 )
 
 // openRegions begins the exchange with other regions and returns the store with
-// what listens in front of it; without peers, or with balances in memory, the
+// what listens in front of it, which closes both; without peers, or with balances in memory, the
 // store itself.
 func openRegions(s StoreConfig, store weir.Store, log *slog.Logger) (*regions.Service, weir.Store, error) {
 	shared, ok := store.(*redisstore.Store)
@@ -37,14 +37,7 @@ func openRegions(s StoreConfig, store weir.Store, log *slog.Logger) (*regions.Se
 	if err != nil {
 		return nil, nil, &StoreError{fmt.Errorf("a region's store: %w", err)}
 	}
-	return service, regions.Front(store, service.Exchange), nil
-}
-
-func closeRegions(s *regions.Service) error {
-	if s == nil {
-		return nil
-	}
-	return s.Close()
+	return service, service.Front(store), nil
 }
 
 // shareRegions says which limits of p regions share, nil being no policy.
