@@ -2,7 +2,9 @@ package migrate
 
 import (
 	"fmt"
+	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -87,14 +89,8 @@ func (p *nginxParser) next() (word string, mark byte, err error) {
 			p.at++
 			return "", c, nil
 		case '"', '\'':
-			end := strings.IndexByte(p.text[p.at+1:], c)
-			if end < 0 {
-				return "", 0, fmt.Errorf("a quote without its end")
-			}
-			word = p.text[p.at+1 : p.at+1+end]
-			p.line += strings.Count(word, "\n")
-			p.at += end + 2
-			return word, 0, nil
+			word, err = p.quoted(c)
+			return word, 0, err
 		default:
 			from := p.at
 			for p.at < len(p.text) && !strings.ContainsRune(" \t\r\n;", rune(p.text[p.at])) {
@@ -113,6 +109,26 @@ func (p *nginxParser) next() (word string, mark byte, err error) {
 	return "", 'E', nil
 }
 
+// quoted returns the text in quotes that begins here. A backslash keeps a quote from
+// ending it, as in the JSON that many answers are.
+func (p *nginxParser) quoted(quote byte) (string, error) {
+	var word []byte
+	for at := p.at + 1; at < len(p.text); at++ {
+		switch c := p.text[at]; {
+		case c == quote:
+			p.line += strings.Count(p.text[p.at:at], "\n")
+			p.at = at + 1
+			return string(word), nil
+		case c == '\\' && at+1 < len(p.text) && strings.IndexByte(`"'\`, p.text[at+1]) >= 0:
+			at++
+			word = append(word, p.text[at])
+		default:
+			word = append(word, c)
+		}
+	}
+	return "", fmt.Errorf("a quote without its end")
+}
+
 // zone is what limit_req_zone declares.
 type zone struct {
 	key  string
@@ -122,8 +138,9 @@ type zone struct {
 // scope is where a directive stands.
 type scope struct {
 	hosts    []string
+	notes    []string // on hosts that are no patterns
 	location *location
-	others   []location // of the same server
+	others   []location // of the same server, those within each other too
 	limits   []directive
 	dryRun   bool
 }
@@ -133,7 +150,9 @@ type location struct {
 	path    string
 	exact   bool
 	regexp  bool
-	limited bool // it has limits of its own, and so inherits none
+	limited bool // it has limits of its own, and so inherits none, or only tries those it inherits
+	is      *directive
+	within  []*directive // locations that this one stands in
 }
 
 func (r *result) nginx(text []byte) error {
@@ -175,11 +194,22 @@ func (r *result) nginxZones(list []directive, zones map[string]zone) {
 				continue
 			}
 			zones[name] = z
+		case "include":
+			if file := d.words[len(d.words)-1]; len(d.words) > 1 && !harmlessInclude(file) {
+				r.leave("line %d: %s (give that file with this one)", d.line, d.text())
+			}
 		case "limit_conn_zone", "limit_conn":
 			r.leave("line %d: %s. Weir limits requests over time, not connections at once", d.line, d.text())
 		}
 		r.nginxZones(d.block, zones)
 	}
+}
+
+// harmlessInclude reports whether a file is one of those that come with nginx and
+// limit nothing.
+func harmlessInclude(file string) bool {
+	file = path.Base(file)
+	return file == "mime.types" || file == "fastcgi.conf" || strings.HasSuffix(file, "_params")
 }
 
 func nginxRate(s string) string {
@@ -202,37 +232,27 @@ func (r *result) nginxScope(list []directive, s scope, zones map[string]zone) {
 		case "limit_req_dry_run":
 			s.dryRun = len(d.words) > 1 && d.words[1] == "on"
 		case "server_name":
-			s.hosts = nil
-			for _, h := range d.words[1:] {
-				if h != "_" && !strings.HasPrefix(h, "~") {
-					s.hosts = append(s.hosts, strings.TrimPrefix(h, "."))
-				}
-			}
+			s.hosts, s.notes = nginxHosts(d.words[1:])
 		}
 	}
 	if len(own) > 0 { // limits are inherited only where there are none
 		s.limits = own
 	}
-	for _, d := range list {
-		if d.name() == "location" {
-			s.others = append(s.others, locationOf(&d))
-		}
+	if s.location == nil {
+		s.others = locationsIn(list, nil)
 	}
-	for _, d := range list {
-		switch d.name() {
+	for i := range list {
+		switch d := &list[i]; d.name() {
 		case "http", "server":
 			r.nginxScope(d.block, s, zones)
 		case "location":
-			l := locationOf(&d)
-			if l.limited {
-				below := s
-				below.location = &l
-				r.nginxScope(d.block, below, zones)
-			}
+			l, below := locationOf(d), s
+			below.location = &l
+			r.nginxScope(d.block, below, zones)
 		}
 	}
-	if hasBlock(list, "server", "http") {
-		return // what stands in http applies in each server, and was written there
+	if hasBlock(list, "server", "http") || s.location != nil && !s.location.limited {
+		return // what applies here stands further out or in, and was written there
 	}
 	for i := range s.limits {
 		r.nginxLimit(&s.limits[i], &s, zones)
@@ -250,8 +270,38 @@ func hasBlock(list []directive, names ...string) bool {
 	return false
 }
 
+// nginxHosts returns the names of a server as patterns, and notes on those that are
+// none.
+func nginxHosts(names []string) (hosts, notes []string) {
+	for _, h := range names {
+		below, all := strings.CutPrefix(h, ".")
+		switch {
+		case h == "_" || h == "":
+		case strings.HasPrefix(h, "~"), strings.Contains(strings.TrimPrefix(h, "*."), "*"):
+			notes = append(notes, "add to the match: the hosts that "+h+" means.")
+		case all:
+			hosts = append(hosts, below, "*."+below)
+		default:
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts, notes
+}
+
+// locationsIn returns the locations of a list and those within them.
+func locationsIn(list []directive, within []*directive) (all []location) {
+	for i := range list {
+		if d := &list[i]; d.name() == "location" {
+			l := locationOf(d)
+			l.within = within
+			all = append(append(all, l), locationsIn(d.block, append(slices.Clip(within), d))...)
+		}
+	}
+	return all
+}
+
 func locationOf(d *directive) location {
-	l := location{}
+	l := location{is: d}
 	words := d.words[1:]
 	if len(words) > 1 {
 		l.exact, l.regexp = words[0] == "=", strings.HasPrefix(words[0], "~")
@@ -262,7 +312,7 @@ func locationOf(d *directive) location {
 	}
 	l.regexp = l.regexp || strings.HasPrefix(l.path, "@")
 	for _, inner := range d.block {
-		l.limited = l.limited || inner.name() == "limit_req"
+		l.limited = l.limited || inner.name() == "limit_req" || inner.name() == "limit_req_dry_run"
 	}
 	return l
 }
@@ -276,7 +326,7 @@ func (l *location) pattern() string {
 
 // nginxLimit writes one limit_req where it applies.
 func (r *result) nginxLimit(d *directive, s *scope, zones map[string]zone) {
-	one := rule{from: fmt.Sprintf("line %d: %s", d.line, d.text()), hosts: s.hosts, shadow: s.dryRun}
+	one := rule{from: fmt.Sprintf("line %d: %s", d.line, d.text()), hosts: s.hosts, differs: slices.Clone(s.notes), shadow: s.dryRun}
 	burst, nodelay, delay := int64(0), false, ""
 	for _, w := range d.words[1:] {
 		switch {
@@ -316,6 +366,9 @@ func (r *result) nginxLimit(d *directive, s *scope, zones map[string]zone) {
 		}
 		if o.regexp || s.location == nil && !o.limited || s.location != nil && (o.path == at || !strings.HasPrefix(o.path, at)) {
 			continue
+		}
+		if s.location != nil && !o.limited && slices.Contains(o.within, s.location.is) {
+			continue // it inherits
 		}
 		one.notPaths = append(one.notPaths, o.pattern())
 	}

@@ -14,16 +14,18 @@ import (
 type traefikFile struct {
 	HTTP struct {
 		Middlewares map[string]traefikMiddleware `yaml:"middlewares"`
-		Routers     map[string]struct {
-			Rule        string   `yaml:"rule"`
-			Middlewares []string `yaml:"middlewares"`
-		} `yaml:"routers"`
+		Routers     map[string]traefikRouter     `yaml:"routers"`
 	} `yaml:"http"`
 	Kind string            `yaml:"kind"`
 	Spec traefikMiddleware `yaml:"spec"`
 	Meta struct {
 		Name string `yaml:"name"`
 	} `yaml:"metadata"`
+}
+
+type traefikRouter struct {
+	Rule        string   `yaml:"rule"`
+	Middlewares []string `yaml:"middlewares"`
 }
 
 type traefikMiddleware struct {
@@ -36,13 +38,15 @@ type traefikLimit struct {
 	Period          any   `yaml:"period"`
 	Burst           int64 `yaml:"burst"`
 	SourceCriterion struct {
-		IPStrategy *struct {
-			Depth      int `yaml:"depth"`
-			IPv6Subnet int `yaml:"ipv6Subnet"`
+		IPStrategy struct {
+			Depth       int      `yaml:"depth"`
+			ExcludedIPs []string `yaml:"excludedIPs"`
+			IPv6Subnet  int      `yaml:"ipv6Subnet"`
 		} `yaml:"ipStrategy"`
 		RequestHeaderName string `yaml:"requestHeaderName"`
 		RequestHost       bool   `yaml:"requestHost"`
 	} `yaml:"sourceCriterion"`
+	wrong string // a label that is no number where there should be one
 }
 
 func (r *result) traefik(text []byte) error {
@@ -85,7 +89,7 @@ var aLabel = regexp.MustCompile(`(?i)traefik\.http\.(middlewares|routers)\.([\w-
 // traefikLabels reads labels of containers, or returns nil if there are none.
 func traefikLabels(text []byte) *traefikFile {
 	f := &traefikFile{}
-	f.HTTP.Middlewares = map[string]traefikMiddleware{}
+	f.HTTP.Middlewares, f.HTTP.Routers = map[string]traefikMiddleware{}, map[string]traefikRouter{}
 	found := false
 	for line := range strings.Lines(string(text)) {
 		m := aLabel.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
@@ -100,28 +104,62 @@ func traefikLabels(text []byte) *traefikFile {
 			if one.RateLimit == nil {
 				one.RateLimit = &traefikLimit{}
 			}
-			n, _ := strconv.ParseInt(value, 10, 64)
-			switch strings.ToLower(m[4]) {
-			case "average":
-				one.RateLimit.Average = n
-			case "burst":
-				one.RateLimit.Burst = n
-			case "period":
-				one.RateLimit.Period = value
-			case "sourcecriterion.requestheadername":
-				one.RateLimit.SourceCriterion.RequestHeaderName = value
-			case "sourcecriterion.requesthost":
-				one.RateLimit.SourceCriterion.RequestHost = value == "true"
-			}
+			one.RateLimit.label(strings.ToLower(m[4]), value)
 			f.HTTP.Middlewares[name] = one
 		case "inflightreq":
 			f.HTTP.Middlewares[name] = traefikMiddleware{InFlight: true}
+		case "rule", "middlewares":
+			router := f.HTTP.Routers[name]
+			if strings.EqualFold(m[3], "rule") {
+				router.Rule = value
+			} else {
+				router.Middlewares = list(value)
+			}
+			f.HTTP.Routers[name] = router
 		}
 	}
 	if !found {
 		return nil
 	}
 	return f
+}
+
+// label takes one label.
+func (l *traefikLimit) label(field, value string) {
+	number := func() int64 {
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			l.wrong = field + " " + value
+		}
+		return n
+	}
+	c := &l.SourceCriterion
+	switch field {
+	case "average":
+		l.Average = number()
+	case "burst":
+		l.Burst = number()
+	case "period":
+		l.Period = value
+	case "sourcecriterion.requestheadername":
+		c.RequestHeaderName = value
+	case "sourcecriterion.requesthost":
+		c.RequestHost = value == "true"
+	case "sourcecriterion.ipstrategy.depth":
+		c.IPStrategy.Depth = int(number())
+	case "sourcecriterion.ipstrategy.ipv6subnet":
+		c.IPStrategy.IPv6Subnet = int(number())
+	case "sourcecriterion.ipstrategy.excludedips":
+		c.IPStrategy.ExcludedIPs = list(value)
+	}
+}
+
+// list returns the parts of a label that has several.
+func list(value string) (parts []string) {
+	for part := range strings.SplitSeq(value, ",") {
+		parts = append(parts, strings.TrimSpace(part))
+	}
+	return parts
 }
 
 func (r *result) traefikMiddleware(f *traefikFile, name string) {
@@ -131,6 +169,10 @@ func (r *result) traefikMiddleware(f *traefikFile, name string) {
 	}
 	l := m.RateLimit
 	if l == nil {
+		return
+	}
+	if l.wrong != "" {
+		r.leave("middleware %s: its %s is no number", name, l.wrong)
 		return
 	}
 	one := rule{name: name, from: fmt.Sprintf("middleware %s: average %d, burst %d", name, l.Average, l.Burst)}
@@ -155,8 +197,15 @@ func (r *result) traefikMiddleware(f *traefikFile, name string) {
 		one.key = []string{"host"}
 	default:
 		one.key = []string{"ip"}
-		if c.IPStrategy != nil && c.IPStrategy.Depth > 0 {
-			one.differs = append(one.differs, fmt.Sprintf("it takes the client from X-Forwarded-For, %d from the end; name your proxies in client_ip.trusted_proxies.", c.IPStrategy.Depth))
+		by := &c.IPStrategy
+		if by.Depth > 0 {
+			one.differs = append(one.differs, fmt.Sprintf("it takes the client from X-Forwarded-For, %d from the end; name your proxies in client_ip.trusted_proxies.", by.Depth))
+		}
+		if len(by.ExcludedIPs) > 0 {
+			one.differs = append(one.differs, "it passes over "+strings.Join(by.ExcludedIPs, ", ")+" in X-Forwarded-For; name your proxies in client_ip.trusted_proxies.")
+		}
+		if by.IPv6Subnet > 0 {
+			one.differs = append(one.differs, fmt.Sprintf("it counts IPv6 by networks of /%d; see client_ip.", by.IPv6Subnet))
 		}
 	}
 	used := false
@@ -192,6 +241,8 @@ func traefikPeriod(v any) (string, error) {
 		return "", err
 	case d <= 0:
 		return "", fmt.Errorf("the period is not above 0")
+	case d%time.Millisecond != 0:
+		return "", fmt.Errorf("the period is no whole number of milliseconds")
 	case d%time.Second != 0:
 		return fmt.Sprintf("%dms", d.Milliseconds()), nil
 	}
