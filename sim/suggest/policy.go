@@ -16,6 +16,9 @@ func (r *Report) Policy() []byte {
 	fmt.Fprintf(&b, "# A policy to begin with, from %d requests of %d callers.\n", r.Requests, r.Routes[0].Callers)
 	b.WriteString("# Run the logs through it with weir replay, then try it live with weir serve --shadow.\n#\n")
 	r.comment(&b)
+	if r.Crowded > 0 {
+		fmt.Fprintf(&b, "#\n# %d requests are not in the numbers of their routes: there were too many routes and callers.\n", r.Crowded)
+	}
 	b.WriteString("\nlimits:\n")
 	if r.Requests == 0 {
 		b.Truncate(b.Len() - 1)
@@ -47,7 +50,19 @@ func rule(b *bytes.Buffer, name, path string, u *RouteUse, period, target int) {
 	l := u.Periods[period].Limits[target]
 	fmt.Fprintf(b, "  - name: %s\n", name)
 	if path != "" {
-		fmt.Fprintf(b, "    match: {paths: [%s]}\n", strconv.Quote(path))
+		fmt.Fprintf(b, "    match: {paths: [%s]", strconv.Quote(path))
+		for i, other := range u.apart {
+			if i == 0 {
+				b.WriteString(", not: {paths: [")
+			} else {
+				b.WriteString(", ")
+			}
+			b.WriteString(strconv.Quote(other))
+		}
+		if len(u.apart) > 0 {
+			b.WriteString("]}")
+		}
+		b.WriteString("}\n")
 	}
 	fmt.Fprintf(b, "    key: [ip]\n    limit: %s  # refuses %d of %d callers something, %s of the requests\n",
 		l.Limit, l.Callers, u.Callers, percent(l.Refused, u.Requests))

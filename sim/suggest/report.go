@@ -11,6 +11,7 @@ import (
 type Report struct {
 	Requests     int64      `json:"requests"`
 	SkippedLines int64      `json:"skipped_lines"`
+	Crowded      int64      `json:"-"`      // Study.Crowded
 	Routes       []RouteUse `json:"routes"` // the first is all of them, with the pattern /**
 }
 
@@ -20,6 +21,8 @@ type RouteUse struct {
 	Requests int64    `json:"requests"`
 	Callers  int      `json:"callers"`
 	Periods  []Period `json:"periods"`
+
+	apart []string // busy routes that the pattern would take too, and that are counted by themselves
 }
 
 // Period is what callers use in one period at most.
@@ -53,7 +56,7 @@ const shownRoutes = 8
 
 // Report sums up.
 func (s *Study) Report() *Report {
-	r := &Report{Requests: s.Requests, Routes: []RouteUse{s.all.report("/**")}}
+	r := &Report{Requests: s.Requests, Crowded: s.Crowded, Routes: []RouteUse{s.all.report("/**")}}
 	names := make([]string, 0, len(s.routes))
 	for name := range s.routes {
 		names = append(names, name)
@@ -62,10 +65,19 @@ func (s *Study) Report() *Report {
 		return cmp.Or(cmp.Compare(s.routes[b].requests, s.routes[a].requests), strings.Compare(a, b))
 	})
 	for _, name := range names[:min(len(names), shownRoutes)] {
-		r.Routes = append(r.Routes, s.routes[name].report(name))
+		u := s.routes[name].report(name)
+		for _, other := range names {
+			if len(u.apart) < mostApart && other != name && takes(name, other) {
+				u.apart = append(u.apart, other)
+			}
+		}
+		r.Routes = append(r.Routes, u)
 	}
 	return r
 }
+
+// mostApart is how many routes a rule leaves to others; what is beyond them is little.
+const mostApart = 50
 
 func (u *usage) report(name string) RouteUse {
 	r := RouteUse{Route: name, Requests: u.requests, Callers: len(u.callers)}

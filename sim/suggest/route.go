@@ -32,6 +32,26 @@ func Route(raw string) string {
 	return b.String()
 }
 
+// takes reports whether a pattern takes all requests of another: /users/* those of
+// /users/me, and /a/b/c/** those of /a/b/c.
+func takes(pattern, other string) bool {
+	pattern, deep := strings.CutSuffix(pattern, "/**")
+	other, deeper := strings.CutSuffix(other, "/**")
+	if deeper && !deep {
+		return false
+	}
+	of, segments := strings.Split(pattern, "/"), strings.Split(other, "/")
+	if len(of) != len(segments) || strings.HasSuffix(other, "/") != strings.HasSuffix(pattern, "/") {
+		return false
+	}
+	for i, segment := range of {
+		if segment != "*" && segment != segments[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // oneOfMany reports whether a segment is an identifier rather than a word:
 // numbers, long hexadecimal, or text that a policy could not name.
 func oneOfMany(s string) bool {

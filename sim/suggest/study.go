@@ -24,17 +24,18 @@ var Periods = [...]struct {
 	{"s", time.Second}, {"min", time.Minute}, {"h", time.Hour}, {"day", 24 * time.Hour},
 }
 
-// The bounds of what is told apart; what comes after them counts as one more.
+// The bounds of what is told apart; what comes after them is Crowded. Those who look
+// for holes ask for thousands of paths that nobody else does.
 const (
-	maxRoutes = 500
+	maxRoutes = 20_000
 	maxPairs  = 2_000_000 // of a caller and a route
 )
 
 // Study counts. Requests must come in order of time. It is used by one goroutine.
 type Study struct {
 	Requests int64
-	// Crowded counts requests whose caller was not told apart on its route, for
-	// want of room.
+	// Crowded counts requests that are in no route's numbers, for want of room for
+	// the route or for its caller.
 	Crowded int64
 
 	seed    maphash.Seed
@@ -85,6 +86,7 @@ func (s *Study) Add(r *accesslog.Record) {
 	route := s.routes[name]
 	if route == nil {
 		if len(s.routes) >= maxRoutes {
+			s.Crowded++
 			return
 		}
 		route = newUsage()

@@ -124,3 +124,74 @@ func TestRoute(t *testing.T) {
 		}
 	}
 }
+
+// TestARouteOfManyThingsIsApartFromItsWords: /users/* is what the study counted under
+// it, and a word beside it such as /users/me, which has its own numbers, is not
+// limited by them.
+func TestARouteOfManyThingsIsApartFromItsWords(t *testing.T) {
+	for word, thing := range map[string]string{"/users/me": "/users/%d", "/a/b/c": "/a/b/c/%d"} {
+		var records []accesslog.Record
+		at := int64(1_772_409_600_000_000)
+		for range 10 { // minutes
+			for c := range 30 {
+				for i := range 25 {
+					r := accesslog.Record{At: at + int64(c*25+i), IP: netip.AddrFrom4([4]byte{10, 0, 0, byte(c)}), Path: word}
+					if i >= 20 {
+						r.Path = fmt.Sprintf(thing, 1000+c)
+					}
+					records = append(records, r)
+				}
+			}
+			at += 60e6
+		}
+		study := NewStudy()
+		for i := range records {
+			study.Add(&records[i])
+		}
+		report := study.Report()
+		policy := report.Policy()
+		found := 0
+		for _, rule := range replayed(t, string(policy), records).Rules {
+			for _, u := range report.Routes {
+				if ruleName(u.Route) == rule.Rule {
+					found++
+					if l := u.Periods[1].Limits[1]; rule.Matched != u.Requests || rule.Denied != l.Refused {
+						t.Errorf("%s: said %d of %d requests, a replay finds %d of %d\n%s", rule.Rule, l.Refused, u.Requests, rule.Denied, rule.Matched, policy)
+					}
+				}
+			}
+		}
+		if found != 2 {
+			t.Errorf("%d routes are limited:\n%s", found, policy)
+		}
+	}
+}
+
+// TestARouteThatComesLateIsTold: whoever looks for holes asks for hundreds of paths
+// that nobody else does, and comes early.
+func TestARouteThatComesLateIsTold(t *testing.T) {
+	study := NewStudy()
+	ip := netip.MustParseAddr("192.0.2.1")
+	word := func(n int) (s string) {
+		for range 5 {
+			s, n = s+string(rune('a'+n%26)), n/26
+		}
+		return s
+	}
+	for i := range 2000 {
+		study.Add(&accesslog.Record{At: int64(i), IP: ip, Path: "/" + word(i)})
+	}
+	for i := range 5000 {
+		study.Add(&accesslog.Record{At: int64(2000 + i), IP: ip, Path: "/login"})
+	}
+	if routes := study.Report().Routes; routes[1].Route != "/login" || routes[1].Requests != 5000 {
+		t.Errorf("%s: %d", routes[1].Route, routes[1].Requests)
+	}
+	study = NewStudy()
+	for i := range maxRoutes + 7 {
+		study.Add(&accesslog.Record{At: int64(i), IP: ip, Path: "/" + word(i)})
+	}
+	if policy := string(study.Report().Policy()); study.Crowded != 7 || !strings.Contains(policy, "7 requests") {
+		t.Errorf("%d without room:\n%.400s", study.Crowded, policy)
+	}
+}
