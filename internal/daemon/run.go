@@ -144,12 +144,15 @@ func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{})
 		stop = cancel
 		return deadline
 	})
+	var leaving sync.WaitGroup // all at once: what one has in flight must not eat the time of the next
 	for i := range servers {
 		group.Add(func() error { return servers[i].Serve(listeners[i]) }, func(error) {
-			listeners[i].backlog.leave()
-			if err := servers[i].Shutdown(grace()); err != nil {
-				c.Log.Warn("requests were cut off", "door", c.Doors[i].Name, "error", err)
-			}
+			leaving.Go(func() {
+				listeners[i].backlog.leave()
+				if err := servers[i].Shutdown(grace()); err != nil {
+					c.Log.Warn("requests were cut off", "door", c.Doors[i].Name, "error", err)
+				}
+			})
 		})
 	}
 	if c.Watch {
@@ -165,7 +168,9 @@ func (c *Config) serve(ctx context.Context, core *Core, changed <-chan struct{})
 		beside, leave := context.WithCancel(ctx)
 		group.Add(func() error { return c.Beside(beside, addresses) }, func(error) { leave() })
 	}
-	return group.Run()
+	err := group.Run()
+	leaving.Wait()
+	return err
 }
 
 func closeAll(listeners []*doorListener) (err error) {
