@@ -164,3 +164,29 @@ func TestSegmentsThatBeganAnew(t *testing.T) {
 		}
 	}
 }
+
+// TestEachSourceHasItsPlace: what is taken from one does not send another back to its
+// beginning.
+func TestEachSourceHasItsPlace(t *testing.T) {
+	for name, to := range databases(t) {
+		for round, want := range []map[string]string{{"file:a": "", "file:a b": ""}, {"file:a": "1:10", "file:a b": "1:20"}, {"file:a": "2:10", "file:a b": "2:20"}} {
+			target, err := openTarget(t.Context(), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for source, position := range want {
+				if got, err := target.position(t.Context(), source); got != position || err != nil {
+					t.Errorf("%s: %s is at %q, %v; want %q", name, source, got, err, position)
+				}
+			}
+			for source, offset := range map[string]int{"file:a": 10, "file:a b": 20} {
+				if _, err := target.keep(t.Context(), source, batch{position: fmt.Sprintf("%d:%d", round+1, offset)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := target.close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -2,12 +2,13 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/weirhq/weir/observe/stream"
 )
@@ -90,16 +91,26 @@ func (t *linesTarget) remember(id string) {
 
 func (t *linesTarget) positionPath() string { return t.path + ".position" }
 
-func (t *linesTarget) position(_ context.Context, source string) (string, error) {
+// positions returns the lines of the file of positions, "POSITION SOURCE".
+func (t *linesTarget) positions() (lines []string, err error) {
 	text, err := os.ReadFile(t.positionPath())
 	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
+		return nil, nil
 	}
-	name, position, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
-	if string(position) != source {
-		return "", err
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, strings.TrimRight(line, "\n"))
 	}
-	return string(name), err
+	return lines, err
+}
+
+func (t *linesTarget) position(_ context.Context, source string) (string, error) {
+	lines, err := t.positions()
+	for _, line := range lines {
+		if position, name, _ := strings.Cut(line, " "); name == source {
+			return position, err
+		}
+	}
+	return "", err
 }
 
 func (t *linesTarget) keep(_ context.Context, source string, b batch) (added int64, err error) {
@@ -123,7 +134,7 @@ func (t *linesTarget) keep(_ context.Context, source string, b batch) (added int
 		return 0, err
 	}
 	if b.position != "" {
-		if err := t.keepPosition(b.position + " " + source + "\n"); err != nil {
+		if err := t.keepPosition(b.position, source); err != nil {
 			return 0, err
 		}
 	}
@@ -144,9 +155,15 @@ func (t *linesTarget) append(text []byte) error {
 	return nil
 }
 
-func (t *linesTarget) keepPosition(text string) error {
+func (t *linesTarget) keepPosition(position, source string) error {
+	lines, err := t.positions()
+	if err != nil {
+		return err
+	}
+	lines = slices.DeleteFunc(lines, func(line string) bool { _, name, _ := strings.Cut(line, " "); return name == source })
+	lines = append(lines, position+" "+source)
 	next := t.positionPath() + ".next"
-	if err := os.WriteFile(next, []byte(text), 0o640); err != nil {
+	if err := os.WriteFile(next, []byte(strings.Join(lines, "\n")+"\n"), 0o640); err != nil {
 		return err
 	}
 	return os.Rename(next, t.positionPath())
