@@ -45,12 +45,15 @@ func (o operator) do(words ...string) rueidis.RedisResult {
 }
 
 // reads returns how many hashes the server has been asked for.
-func (o operator) reads() int {
+func (o operator) reads() int { return o.calls("hgetall") }
+
+// calls returns how often the server has been given a command.
+func (o operator) calls(command string) int {
 	text, err := o.do("INFO", "commandstats").ToString()
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	_, line, ok := strings.Cut(text, "cmdstat_hgetall:calls=")
+	_, line, ok := strings.Cut(text, "cmdstat_"+command+":calls=")
 	if !ok {
 		return 0
 	}

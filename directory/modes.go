@@ -18,8 +18,9 @@ import (
 //	             {"mode":"shadow","until":1767225600000,"by":"ann"}
 //
 // until is in milliseconds on Redis's clock, so that instances whose clocks differ
-// agree on the end. What has ended is passed over by readers and removed by the
-// next writer.
+// agree on the end. What has ended is passed over by readers, and gone when nobody has
+// switched anything for two days: a writer who removed it might remove what somebody
+// else has put in its place since.
 
 // Switch puts a rule, or with Rule "" every rule that no other switch names, into
 // a mode for a while.
@@ -70,10 +71,6 @@ func (d *Directory) Switches(ctx context.Context) ([]Switch, error) {
 // SetSwitch puts s in force on all instances within a second, in place of the
 // one for the same rule. With Left 0 it ends that one.
 func (d *Directory) SetSwitch(ctx context.Context, s Switch) error {
-	stored, now, err := d.switches(ctx)
-	if err != nil {
-		return err
-	}
 	client, err := d.conn.Client()
 	if err != nil {
 		return err
@@ -82,22 +79,20 @@ func (d *Directory) SetSwitch(ctx context.Context, s Switch) error {
 	if field == "" {
 		field = everyRule
 	}
-	commands := make([]rueidis.Completed, 0, len(stored)+3)
-	for rule, old := range stored {
-		if old.Until <= now {
-			commands = append(commands, client.B().Hdel().Key(d.modesKey()).Field(rule).Build())
-		}
-	}
 	if s.Left <= 0 {
-		commands = append(commands, client.B().Hdel().Key(d.modesKey()).Field(field).Build())
-	} else {
-		value, err := json.Marshal(storedSwitch{s.Mode.String(), now + min(s.Left, Longest).Milliseconds(), s.By})
-		if err != nil {
-			return err
-		}
-		commands = append(commands,
-			client.B().Hset().Key(d.modesKey()).FieldValue().FieldValue(field, string(value)).Build(),
-			client.B().Pexpire().Key(d.modesKey()).Milliseconds((2 * Longest).Milliseconds()).Build())
+		return client.Do(ctx, client.B().Hdel().Key(d.modesKey()).Field(field).Build()).Error()
+	}
+	now, err := clock(client.Do(ctx, client.B().Time().Build()))
+	if err != nil {
+		return err
+	}
+	value, err := json.Marshal(storedSwitch{s.Mode.String(), now + min(s.Left, Longest).Milliseconds(), s.By})
+	if err != nil {
+		return err
+	}
+	commands := []rueidis.Completed{
+		client.B().Hset().Key(d.modesKey()).FieldValue().FieldValue(field, string(value)).Build(),
+		client.B().Pexpire().Key(d.modesKey()).Milliseconds((2 * Longest).Milliseconds()).Build(),
 	}
 	var faults error
 	for _, r := range client.DoMulti(ctx, commands...) {
@@ -113,14 +108,7 @@ func (d *Directory) switches(ctx context.Context) (stored map[string]storedSwitc
 		return nil, 0, err
 	}
 	replies := client.DoMulti(ctx, client.B().Time().Build(), client.B().Hgetall().Key(d.modesKey()).Build())
-	clock, err := replies[0].AsStrSlice()
-	if err != nil {
-		return nil, 0, err
-	}
-	var seconds, micros int64
-	if len(clock) == 2 {
-		_, err = fmt.Sscan(clock[0]+" "+clock[1], &seconds, &micros)
-	}
+	now, err = clock(replies[0])
 	raw, fault := replies[1].AsStrMap()
 	if err := errors.Join(err, fault); err != nil {
 		return nil, 0, err
@@ -134,7 +122,17 @@ func (d *Directory) switches(ctx context.Context) (stored map[string]storedSwitc
 			stored[rule] = storedSwitch{}
 		}
 	}
-	return stored, seconds*1000 + micros/1000, nil
+	return stored, now, nil
+}
+
+// clock reads the reply of TIME, in milliseconds.
+func clock(r rueidis.RedisResult) (ms int64, err error) {
+	words, err := r.AsStrSlice()
+	var seconds, micros int64
+	if err == nil && len(words) == 2 {
+		_, err = fmt.Sscan(words[0]+" "+words[1], &seconds, &micros)
+	}
+	return seconds*1000 + micros/1000, err
 }
 
 func (d *Directory) modesKey() string { return d.prefix + ":modes" }

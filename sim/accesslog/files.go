@@ -158,14 +158,8 @@ func Open(names []string, o Options) (*Files, error) {
 // come and not before: there may be many.
 func (f *Files) peek(s *source) (begins, size int64, err error) {
 	begins = math.MinInt64
-	info, err := os.Stat(s.name)
-	switch {
-	case err != nil:
-		return 0, 0, err
-	case info.IsDir():
-		return 0, 0, fmt.Errorf("%s is a folder; name the logs in it", s.name)
-	case !info.Mode().IsRegular(): // as <(zcat log.gz): what is looked at now is gone when it is read
-		s.pipe = true
+	if info, err := os.Stat(s.name); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		s.pipe = true // as <(zcat log.gz): what is looked at now is gone when it is read
 		return begins, 0, nil
 	}
 	file, err := os.Open(s.name)
@@ -173,6 +167,13 @@ func (f *Files) peek(s *source) (begins, size int64, err error) {
 		return 0, 0, err
 	}
 	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	if info.IsDir() {
+		return 0, 0, fmt.Errorf("%s is a folder; name the logs in it", s.name)
+	}
 	r, err := NewReader(io.LimitReader(file, 256<<10), s.number, f.options)
 	if err != nil {
 		return begins, info.Size(), nil // told when it is read
