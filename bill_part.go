@@ -1,10 +1,12 @@
 package weir
 
+import "slices"
+
 // Part makes b a bill of those balances of whole that pick names by their indexes, for a
 // layer that answers for the others itself: it has a store decide b, and Join tells whole
-// what came of it. What b was before is overwritten, its room is used again. A trial in
-// place of another charge (Balance.Trial over 0) must not be picked: in b its number would
-// be another's.
+// what came of it. What b was before is overwritten, its room is used again. A try is to be
+// picked with the balance that it stands for (Balance.Trial); else it is judged as a
+// shadow is.
 //
 // Part is for layers, during Apply. b belongs to the layer, and to one call at a time.
 func (b *Bill) Part(whole *Bill, pick []int) {
@@ -13,10 +15,15 @@ func (b *Bill) Part(whole *Bill, pick []int) {
 		Charges: b.Charges[:0], Each: resize(b.Each, len(pick)), entry: resize(b.entry, len(pick)), balances: b.balances[:0],
 	}
 	for k, i := range pick {
-		c := *whole.balances[i].Charge
-		c.Cost, c.Trial, c.Receipt = whole.balances[i].Cost, whole.balances[i].Trial, Receipt{}
-		b.Charges = append(b.Charges, c)
-		b.balances = append(b.balances, whole.balances[i]) // whose Charge stays whole's
+		bal := whole.balances[i] // whose Charge stays whole's
+		if bal.Trial > 0 {
+			if bal.Trial = int8(slices.Index(pick, int(bal.Trial)-1) + 1); bal.Trial == 0 {
+				bal.Trial = -1
+			}
+		}
+		c := *bal.Charge
+		c.Cost, c.Trial, c.Receipt = bal.Cost, bal.Trial, Receipt{}
+		b.Charges, b.balances = append(b.Charges, c), append(b.balances, bal)
 		b.entry[k] = int8(k)
 	}
 }

@@ -251,7 +251,6 @@ func TestWhatIsNotLent(t *testing.T) {
 		"a limit whose bound is under two units": {weir.Per(199, time.Hour).Charge("small")},
 		"a leaky bucket":                         {weir.Per(100_000, time.Hour).Using(algo.LeakyBucket).Burst(99_999).Charge("leaky")},
 		"a sliding log":                          {weir.Per(5000, time.Hour).Using(algo.SlidingLog).Charge("log")},
-		"a bill with a try":                      {weir.Per(100_000, time.Hour).Charge("a"), {Key: "a", Limit: weir.Per(90_000, time.Hour).Named("try"), Cost: 1, Trial: 1}},
 	} {
 		for n := range 150 {
 			b := &weir.Bill{Charges: append([]weir.Charge(nil), charges...)}

@@ -96,15 +96,15 @@ func (l *Leases) askAll(ctx context.Context, bills []*weir.Bill) {
 }
 
 // split holds units for those balances of b that have some on loan here, or returns nil
-// if none has. A bill that cannot pass, or with a try, which stands for another balance,
-// is the store's whole.
+// if none has. A bill that cannot pass is the store's whole, and so is a balance that a try
+// stands for, since both are judged in one step.
 func (l *Leases) split(b *weir.Bill) *split {
 	balances := b.Balances()
 	if b.Verb != algo.Take || len(balances) < 2 || b.MaxWait != 0 {
 		return nil
 	}
 	for i := range balances {
-		if balances[i].Trial > 0 || balances[i].Never {
+		if balances[i].Never {
 			return nil
 		}
 	}
@@ -117,7 +117,7 @@ func (l *Leases) split(b *weir.Bill) *split {
 	for i := range balances {
 		bal := &balances[i]
 		// Where several charges share the cost, each of them has a receipt.
-		if !lends(bal) || bal.Cost != bal.Charge.Cost {
+		if !lends(bal) || bal.Cost != bal.Charge.Cost || tried(balances, i) {
 			continue
 		}
 		key := maphash.String(l.seed, bal.Charge.Key)
@@ -151,6 +151,11 @@ func (l *Leases) split(b *weir.Bill) *split {
 		s.list[0] = &s.part
 	}
 	return s
+}
+
+// tried reports whether a try stands for balance i.
+func tried(balances []weir.Balance, i int) bool {
+	return slices.ContainsFunc(balances, func(bal weir.Balance) bool { return int(bal.Trial) == i+1 })
 }
 
 // join settles a bill whose part was decided.

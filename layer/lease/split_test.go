@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -127,6 +128,38 @@ func TestAShadowGoesWithTheRest(t *testing.T) {
 		b.apply(bill)
 		if !bill.Allowed || bill.Each[0].Allowed != (n == 0) || !bill.Each[1].Allowed {
 			t.Errorf("%d: %+v", n, bill.Each)
+		}
+	}
+}
+
+// A try is judged by the store with the balance that it stands for, as without leases, and
+// that is not lent meanwhile.
+func TestATryGoesWithWhatItStandsFor(t *testing.T) {
+	all, own := weir.Per(100_000, month).Named("all").Charge("a"), weir.Per(3, month).Charge("own") // too small to be lent
+	plain, err := weir.New(weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stands, asked := range map[int8]int{1: 2, 2: 3} { // for own: own and the try; for all: all three
+		b := lent(t)
+		for n := range 6 {
+			try := weir.Per(2, month).Named("try").Charge("own" + string('0'+rune(stands)))
+			try.Trial = stands
+			charges := []weir.Charge{own, all, try}
+			charges[0].Key += string('0' + rune(stands))
+			want, got := &weir.Bill{Charges: charges}, &weir.Bill{Charges: slices.Clone(charges)}
+			before := b.asked
+			if err := plain.Decide(context.Background(), want); err != nil {
+				t.Fatal(err)
+			}
+			if b.apply(got); b.asked-before != asked {
+				t.Errorf("%d balances asked, want %d", b.asked-before, asked)
+			}
+			for i := range got.Each {
+				if got.Each[i].Allowed != want.Each[i].Allowed || got.Allowed != want.Allowed {
+					t.Errorf("in place of %d, bill %d, charge %d: %+v, without leases %+v", stands, n, i, got.Each[i], want.Each[i])
+				}
+			}
 		}
 	}
 }
