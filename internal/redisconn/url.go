@@ -20,7 +20,13 @@ func Parse(s string) (option rueidis.ClientOption, cluster bool, err error) {
 	if !ok {
 		return option, false, errors.New("store: a URL such as redis://127.0.0.1:6379/0 is needed")
 	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+	at := strings.LastIndexByte(rest, '@')
+	if scheme == "unix" { // a path may hold one: what ends the user part stands before it
+		if at = strings.Index(rest, "@/"); strings.HasPrefix(rest, "/") {
+			at = -1
+		}
+	}
+	if at >= 0 {
 		if err := credentials(&option, rest[:at]); err != nil {
 			return option, false, err
 		}
