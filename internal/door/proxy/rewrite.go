@@ -115,7 +115,11 @@ func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 			drop(out, name)
 		}
 	}
-	pr.SetXForwarded() // appends the peer to what stands in X-Forwarded-For
+	before := out["X-Forwarded-For"]
+	pr.SetXForwarded()                                  // appends the peer to what stands in X-Forwarded-For
+	if out["X-Forwarded-For"] == nil && before != nil { // and drops it for a peer without an address, on a unix socket
+		out["X-Forwarded-For"] = []string{strings.Join(before, ", ")}
+	}
 	if caller.Trusted {
 		for _, name := range [...]string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
 			if in[name] != nil {
