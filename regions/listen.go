@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/weirhq/weir/internal/redisconn"
 )
 
 const (
@@ -75,7 +77,7 @@ func (s *Service) claim(ctx context.Context, client rueidis.Client) (more bool, 
 	if err != nil || len(reply) < 2 {
 		return false, err
 	}
-	entries, err := reply[1].AsXRange()
+	entries, err := redisconn.Claimed(&reply[1])
 	if err != nil {
 		return false, err
 	}

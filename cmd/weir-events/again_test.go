@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -188,5 +192,74 @@ func TestEachSourceHasItsPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// oldServer answers as a Redis 6.2 of which one pending entry was trimmed away: it
+// stands in what is claimed as nothing.
+func oldServer(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	pairs := (&stream.Event{ID: "left", Reason: "limited", Weight: 1}).Fields()
+	entry := fmt.Sprintf("*2\r\n$3\r\n7-0\r\n*%d\r\n", len(pairs))
+	for _, p := range pairs {
+		entry += fmt.Sprintf("$%d\r\n%s\r\n", len(p), p)
+	}
+	answers := map[string]string{
+		"HELLO": "-ERR unknown command `HELLO`\r\n", "XGROUP": "+OK\r\n", "XREADGROUP": "*-1\r\n", "XACK": ":1\r\n",
+		"XAUTOCLAIM": "*2\r\n$3\r\n0-0\r\n*2\r\n*-1\r\n" + entry,
+	}
+	serve := func(conn net.Conn) {
+		defer conn.Close()
+		from := bufio.NewReader(conn)
+		for {
+			words := 0
+			if _, err := fmt.Fscanf(from, "*%d\r\n", &words); err != nil {
+				return
+			}
+			command := ""
+			for i := range words {
+				size := 0
+				if _, err := fmt.Fscanf(from, "$%d\r\n", &size); err != nil {
+					return
+				}
+				text := make([]byte, size+2)
+				if _, err := io.ReadFull(from, text); err != nil {
+					return
+				}
+				if i == 0 {
+					command = strings.ToUpper(string(text[:size]))
+				}
+			}
+			if _, err := io.WriteString(conn, cmp.Or(answers[command], "+OK\r\n")); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn)
+		}
+	}()
+	return "redis://" + l.Addr().String()
+}
+
+// TestWhatIsTrimmedBeforeItIsClaimed keeps nothing else from being claimed.
+func TestWhatIsTrimmedBeforeItIsClaimed(t *testing.T) {
+	from, err := openStream(t.Context(), oldServer(t), streamOptions{"weir:events", "g", "me", time.Minute, true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.close()
+	if b, err := from.next(t.Context()); err != nil || eventIDs(b) != "left" {
+		t.Errorf("%q, %v", eventIDs(b), err)
 	}
 }

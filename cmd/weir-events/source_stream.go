@@ -129,7 +129,7 @@ func (s *streamSource) claim(ctx context.Context, client rueidis.Client) ([]ruei
 	if s.cursor, s.claimed = cursor, time.Now(); strings.HasPrefix(cursor, "0-0") {
 		s.cursor = "0"
 	}
-	return reply[1].AsXRange()
+	return redisconn.Claimed(&reply[1])
 }
 
 // batchOf reads entries. One that was removed from the stream before it was read
