@@ -328,3 +328,28 @@ func TestOpen(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAKeyOfNobodyStaysKnown: a hash with no field of ours is a key that is known, also
+// when somebody writes over it.
+func TestAKeyOfNobodyStaysKnown(t *testing.T) {
+	server := testredis.Start(t)
+	d, redis := open(t, server, Options{}), operate(t, server)
+	redis.do("HSET", "weir:api_key:"+id, "note", "made by hand")
+	known := func() string {
+		if _, found, err := d.APIKey(t.Context(), id); err != nil || !found {
+			return "it is not known"
+		}
+		return ""
+	}
+	until(t, known)
+	redis.do("SET", "weir:api_key:"+id, "oops")
+	until(t, func() string {
+		if d.Bad() == 0 && known() == "" {
+			return "it is not read again"
+		}
+		return ""
+	})
+	if problem := known(); problem != "" {
+		t.Error(problem)
+	}
+}

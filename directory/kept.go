@@ -127,7 +127,7 @@ func (d *Directory) keep(key string, raw map[string]string, check check) (fields
 // fields of the one it held.
 func (d *Directory) keepAll(key string) (fields map[string]string, found bool) {
 	d.mu.Lock()
-	was, have := d.kept[key]
+	was := d.kept[key]
 	var told []Bad
 	if _, known := was.bad[""]; !known {
 		told = []Bad{{key, "", "is no hash"}}
@@ -135,7 +135,7 @@ func (d *Directory) keepAll(key string) (fields map[string]string, found bool) {
 	}
 	d.mu.Unlock()
 	d.tell(told)
-	return was.good, have && len(was.good) > 0
+	return was.good, was.good != nil
 }
 
 // put remembers a hash. At the bound some other is forgotten: all that is lost
