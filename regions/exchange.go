@@ -253,6 +253,11 @@ func (e *Exchange) debt(c *redisstore.Consumption) int64 {
 // Hear debits what a peer says it took. Where the region's own store fails, the
 // error says so and the letter is to be heard again.
 func (e *Exchange) Hear(ctx context.Context, from string, taken []redisstore.Consumption) error {
+	return e.debit(ctx, from, taken, false)
+}
+
+// debit is Hear for what is heard the first time, or again.
+func (e *Exchange) debit(ctx context.Context, from string, taken []redisstore.Consumption, again bool) error {
 	e.mu.Lock()
 	p := e.peers[from]
 	if p == nil {
@@ -270,7 +275,9 @@ func (e *Exchange) Hear(ctx context.Context, from string, taken []redisstore.Con
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for c, came := range outcome {
-		e.stats.Heard++
+		if !again {
+			e.stats.Heard++
+		}
 		switch came {
 		case redisstore.HeardDebit:
 			e.stats.Debited++
@@ -280,7 +287,11 @@ func (e *Exchange) Hear(ctx context.Context, from string, taken []redisstore.Con
 		// What came before its period waits, and is forgotten once it was heard: a
 		// store that fails meanwhile loses nothing of it.
 		old, held := p.early[accountOf(c)]
-		switch newer := !held || old.Incarnation != c.Incarnation || old.Out <= c.Out; {
+		newer := !held || old.Out <= c.Out
+		if held && old.Incarnation != c.Incarnation {
+			newer = !again // else what is held came while it was heard
+		}
+		switch {
 		case came == redisstore.HeardEarly && newer && (held || len(p.early) < e.settings.MostKeys):
 			p.early[accountOf(c)] = *c
 		case came != redisstore.HeardEarly && held && newer:
@@ -310,7 +321,7 @@ func (e *Exchange) Again(ctx context.Context) error {
 		}
 		e.mu.Unlock()
 		if len(taken) > 0 {
-			errs = append(errs, e.Hear(ctx, name, taken))
+			errs = append(errs, e.debit(ctx, name, taken, true))
 		}
 	}
 	return errors.Join(errs...)
