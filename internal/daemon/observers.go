@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -119,7 +119,7 @@ func (c *Config) openStream() (*stream.Stream, error) {
 		sink, err = stream.ToRedis(c.Store.URL, stream.RedisOptions{Key: e.RedisStream, MaxLen: int64(e.MaxLen), MaxAge: e.MaxAge, Conn: c.Store.Conn})
 	}
 	if err != nil {
-		return nil, &PolicyError{errors.Join(errors.New(c.File.Name+": events"), err)}
+		return nil, &PolicyError{fmt.Errorf("%s: events: %w", c.File.Name, err)}
 	}
 	return stream.New(sink, stream.Options{
 		Admitted: int(e.Admitted), Instance: instanceName(), Secret: c.Store.Secret,

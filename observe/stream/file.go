@@ -62,7 +62,7 @@ func ToFile(o FileOptions) (Sink, error) {
 
 // Write implements Sink.
 func (s *fileSink) Write(_ context.Context, events []Event) (written int, err error) {
-	if s.size >= s.o.Bytes {
+	if s.size >= s.o.Bytes || s.gone() {
 		if err := s.turn(); err != nil {
 			return 0, err
 		}
@@ -79,6 +79,17 @@ func (s *fileSink) Write(_ context.Context, events []Event) (written int, err er
 	}
 	s.size += int64(n)
 	return len(events), nil
+}
+
+// gone says that the segment is no longer under its name: somebody removed or moved
+// it or its folder. What is written to it then nobody finds.
+func (s *fileSink) gone() bool {
+	there, err := os.Stat(segmentPath(s.o.Path, s.number))
+	if err != nil {
+		return true
+	}
+	here, err := s.file.Stat()
+	return err != nil || !os.SameFile(there, here)
 }
 
 // undo takes back n bytes that were written of what did not fit.
@@ -134,7 +145,7 @@ type Segment struct {
 func Segments(path string) ([]Segment, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
+		return nil, err
 	}
 	head, ext := splitExt(filepath.Base(path))
 	var all []Segment

@@ -370,3 +370,59 @@ func TestASegmentThatCannotBeEnded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestASegmentThatIsGone: what is written after somebody has removed the segment, or its
+// folder, or moved it away, stands in the next one, or is not counted as written.
+func TestASegmentThatIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "events")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "events.jsonl")
+	sink, err := ToFile(FileOptions{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sink.Close() })
+	write := func(rule string) (int, error) {
+		return sink.Write(context.Background(), []Event{{ID: strings.Repeat("ab", 16), Weight: 1, Rule: rule}})
+	}
+	stands := func(rule string, number int) {
+		t.Helper()
+		if text, err := os.ReadFile(segmentPath(path, number)); err != nil || !strings.Contains(string(text), `"rule":"`+rule+`"`) {
+			t.Errorf("%s is not in segment %d: %v\n%s", rule, number, err, text)
+		}
+	}
+	for i, take := range []func() error{
+		func() error { return nil },
+		func() error { return os.Remove(segmentPath(path, 1)) },
+		func() error { return os.Rename(segmentPath(path, 2), path+".old") },
+		func() error { return sink.(*fileSink).file.Close() }, // as where the end of a segment cannot be written
+	} {
+		if err := take(); err != nil {
+			t.Fatal(err)
+		}
+		rule := strconv.Itoa(i)
+		n, err := write(rule)
+		if err != nil { // told of, and written again
+			n, err = write(rule)
+		}
+		if n != 1 || err != nil {
+			t.Fatal(i, n, err)
+		}
+		stands(rule, i+1)
+	}
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := write("nowhere"); n != 0 || err == nil {
+		t.Errorf("%d written into a folder that is not there, %v", n, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := write("back"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	stands("back", 5)
+}

@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"mime"
+	"os"
 	"slices"
 	"time"
 )
@@ -85,6 +86,10 @@ func (r *reader) events(n *node, path string, to *Events) {
 		{"segments", r.integerTo(&to.Segments, 2, 10_000)},
 		{"admitted", r.percentTo(&to.Admitted, 100_00)},
 	})
+	if info, err := os.Stat(to.File); err == nil && info.IsDir() {
+		m := r.place(join(path, "file"))
+		r.fail(&node{line: m.line, column: m.column}, "%s is a folder; name a file in it", to.File)
+	}
 	switch {
 	case !given:
 	case to.RedisStream == "" && to.File == "":
