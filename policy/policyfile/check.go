@@ -171,7 +171,7 @@ func (f *File) checkTrust(add func(field, format string, args ...any)) {
 }
 
 // checkSecrets finds files that a daemon will look for at its start and that are
-// not here. They may be where the daemon runs.
+// not here, or hold nothing. They may be where the daemon runs.
 func (f *File) checkSecrets(add func(field, format string, args ...any)) {
 	type secret struct{ field, file string }
 	ofStore := func(field string, s Store) []secret {
@@ -205,8 +205,13 @@ func (f *File) checkSecrets(add func(field, format string, args ...any)) {
 		if s.file == "" {
 			continue
 		}
-		if _, err := os.Stat(s.file); err != nil {
+		switch info, err := os.Stat(s.file); {
+		case err != nil:
 			add(s.field, "%s cannot be read here (%v); a daemon does not start without it", s.field, errors.Unwrap(err))
+		case info.IsDir():
+			add(s.field, "%s cannot be read here (it is a folder); a daemon does not start without it", s.field)
+		case info.Mode().IsRegular() && info.Size() == 0:
+			add(s.field, "%s is empty here; a daemon does not start with it so", s.field)
 		}
 	}
 }

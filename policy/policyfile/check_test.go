@@ -72,6 +72,8 @@ func TestCheck(t *testing.T) {
 				"p.yaml:10:53: 1/min algorithm=fixed_window admits nothing anywhere: its rate"}},
 		{"no secret", "key_secret_file: no-such-secret\nadmin: {token_file: no-such-token}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
 			[]string{"p.yaml:1:18: key_secret_file cannot be read here (no such file", "p.yaml:2:21: admin.token_file cannot be read here (no such file"}},
+		{"nothing in a secret", "key_secret_file: testdata/empty.txt\nadmin: {token_file: testdata}\n" + rule("    key: [ip]\n    limit: 10/s burst=20\n"),
+			[]string{"p.yaml:1:18: key_secret_file is empty here", "p.yaml:2:21: admin.token_file cannot be read here (it is a folder)"}},
 		{"no file of any kind", "" +
 			"store: {url: redis://a, password_file: p, tls: {ca_file: ca, cert_file: c, key_file: k}}\n" +
 			"regions: {name: eu, peers: {us: {url: redis://b, password_file: p, tls: {ca_file: ca, cert_file: c, key_file: k}}}}\n" +
