@@ -90,8 +90,10 @@ anew if FILE takes the place of that one.`,
 			wrong := false
 			for _, name := range args {
 				c, text, err := checkPolicy(name, was)
-				if err != nil {
-					return err
+				if err != nil { // the others are looked at all the same
+					fmt.Fprintln(cmd.ErrOrStderr(), "weir: error:", err)
+					wrong = true
+					continue
 				}
 				if err := c.print(cmd, text, asJSON); err != nil {
 					return err
