@@ -66,7 +66,7 @@ func TestReport(t *testing.T) {
 // TestWrongUsage ends with 2, and shows no password.
 func TestWrongUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"consume", "--to", "sqlite:x"}, {"consume", "--store", "memory", "--to", "jsonl:" + t.TempDir() + "/x"}, {"consume", "--store", "redis://u:s3cr3t@h:x", "--to", "jsonl:" + t.TempDir() + "/y"},
+		{"consume", "--to", "sqlite:" + t.TempDir() + "/z"}, {"consume", "--store", "memory", "--to", "jsonl:" + t.TempDir() + "/x"}, {"consume", "--store", "redis://u:s3cr3t@h:x", "--to", "jsonl:" + t.TempDir() + "/y"},
 		{"consume", "--store", "redis://h", "--to", "mysql://u:s3cr3t@h"}, {"report", "--from", "jsonl:/nowhere/x"}, {"report", "--form", "x"},
 	} {
 		if out, status := finish(t, args...); status != exitUsage || !strings.HasPrefix(out, "weir-events: error: ") || strings.Contains(out, "s3cr3t") {

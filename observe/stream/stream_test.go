@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -274,52 +271,6 @@ func TestAStreamThatIsFull(t *testing.T) {
 	}
 }
 
-// TestSegments: files turn at their size, the oldest go, and a process that starts
-// again goes on behind the one that was killed.
-func TestSegments(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.jsonl")
-	event := Event{ID: strings.Repeat("ab", 16), Weight: 1}
-	write := func(n int) {
-		t.Helper()
-		sink, err := ToFile(FileOptions{Path: path, Bytes: 500, Keep: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range n {
-			event.Rule = strconv.Itoa(i)
-			if w, err := sink.Write(context.Background(), []Event{event}); w != 1 || err != nil {
-				t.Fatal(w, err)
-			}
-		}
-		if err := sink.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(12)
-	write(1)
-	segments, err := Segments(path)
-	if err != nil || len(segments) != 3 {
-		t.Fatalf("%v %v", segments, err)
-	}
-	var rules []string
-	for _, s := range segments {
-		text, err := os.ReadFile(s.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			e, err := FromLine([]byte(line))
-			if err != nil {
-				t.Fatal(err)
-			}
-			rules = append(rules, e.Rule)
-		}
-	}
-	if n := len(rules); rules[n-1] != "0" || rules[n-2] != "11" || segments[2].Number < 4 {
-		t.Errorf("%v in %v", rules, segments)
-	}
-}
-
 // TestTheEndOfAStreamWhoseSinkIsDumb: a sink that does not answer holds the end up
 // for the write that is on its way and one last try, however much is buffered; what
 // it did not take is counted.
@@ -340,89 +291,4 @@ func TestTheEndOfAStreamWhoseSinkIsDumb(t *testing.T) {
 			t.Errorf("%d dropped", s.Dropped())
 		}
 	})
-}
-
-// TestASegmentThatCannotBeEnded: the file that was written to is at fault, and what
-// comes goes into the next one.
-func TestASegmentThatCannotBeEnded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.jsonl")
-	made, err := ToFile(FileOptions{Path: path, Bytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sink := made.(*fileSink)
-	event := []Event{{ID: strings.Repeat("ab", 16), Weight: 1}}
-	if _, err := sink.Write(t.Context(), event); err != nil {
-		t.Fatal(err)
-	}
-	if err := sink.file.Close(); err != nil { // as a disk that fails: neither Sync nor Close go well
-		t.Fatal(err)
-	}
-	if _, err := sink.Write(t.Context(), event); err == nil {
-		t.Error("nobody is told that a segment may not be on the disk")
-	}
-	for i := range 3 {
-		if n, err := sink.Write(t.Context(), event); n != 1 || err != nil {
-			t.Errorf("write %d after it: %d, %v", i, n, err)
-		}
-	}
-	if err := sink.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestASegmentThatIsGone: what is written after somebody has removed the segment, or its
-// folder, or moved it away, stands in the next one, or is not counted as written.
-func TestASegmentThatIsGone(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "events")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "events.jsonl")
-	sink, err := ToFile(FileOptions{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sink.Close() })
-	write := func(rule string) (int, error) {
-		return sink.Write(context.Background(), []Event{{ID: strings.Repeat("ab", 16), Weight: 1, Rule: rule}})
-	}
-	stands := func(rule string, number int) {
-		t.Helper()
-		if text, err := os.ReadFile(segmentPath(path, number)); err != nil || !strings.Contains(string(text), `"rule":"`+rule+`"`) {
-			t.Errorf("%s is not in segment %d: %v\n%s", rule, number, err, text)
-		}
-	}
-	for i, take := range []func() error{
-		func() error { return nil },
-		func() error { return os.Remove(segmentPath(path, 1)) },
-		func() error { return os.Rename(segmentPath(path, 2), path+".old") },
-		func() error { return sink.(*fileSink).file.Close() }, // as where the end of a segment cannot be written
-	} {
-		if err := take(); err != nil {
-			t.Fatal(err)
-		}
-		rule := strconv.Itoa(i)
-		n, err := write(rule)
-		if err != nil { // told of, and written again
-			n, err = write(rule)
-		}
-		if n != 1 || err != nil {
-			t.Fatal(i, n, err)
-		}
-		stands(rule, i+1)
-	}
-	if err := os.Rename(dir, dir+".away"); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := write("nowhere"); n != 0 || err == nil {
-		t.Errorf("%d written into a folder that is not there, %v", n, err)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := write("back"); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
-	stands("back", 5)
 }
