@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"errors"
 	"testing"
 )
 
@@ -31,7 +32,7 @@ func TestAPartOfABill(t *testing.T) {
 	}
 	part.Part(whole, []int{1})
 	part.Err = ErrClosed
-	if part.Join(whole, []int{1}); whole.Err != ErrClosed {
+	if part.Join(whole, []int{1}); !errors.Is(whole.Err, ErrClosed) {
 		t.Errorf("%v", whole.Err)
 	}
 }

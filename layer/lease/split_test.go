@@ -92,7 +92,7 @@ func TestABillWhoseRestFails(t *testing.T) {
 	before := b.leases.Stats()
 	b.err = errors.New("away")
 	bill := b.layered(one)
-	if bill.Err != b.err {
+	if !errors.Is(bill.Err, b.err) {
 		t.Errorf("%v", bill.Err)
 	}
 	if s := b.leases.Stats(); s != before {
