@@ -27,6 +27,9 @@ func (p *Policy) Check() []Finding {
 	for i := range p.rules {
 		r := &p.rules[i]
 		field := fmt.Sprintf("limits[%d]", i)
+		if r.Name == "adhoc" || r.Name == "none" || r.Name == "other" {
+			add(field+".name", "rule %q has the name under which metrics and events count what no rule decided (adhoc, none) and the rules beyond the 1,000th (other): the two become one figure. Take another name", r.Name)
+		}
 		if chosen := callerChosen(r); chosen != "" {
 			add(field+".key", "rule %q counts by %s alone, which the caller chooses: whoever wants a fresh balance makes up a new value. Add ip, api_key, tenant or user, or a second rule by ip", r.Name, chosen)
 		}
@@ -38,6 +41,7 @@ func (p *Policy) Check() []Finding {
 				add(v.Field, "a sliding_log over %s keeps every charge that long, up to %s a caller; sliding_window needs %d bytes", periodOf(v.Limit), byteText(logBytes(v.Limit)), memorySlot)
 			}
 		}
+		out = append(out, r.checkCosts(field)...)
 	}
 	out = append(out, p.checkBursts()...)
 	out = append(out, p.checkSlots()...)
@@ -93,6 +97,41 @@ func (p *Policy) Variants() []Variant {
 	var out []Variant
 	for i := range p.rules {
 		out = append(out, p.rules[i].variants(fmt.Sprintf("limits[%d]", i))...)
+	}
+	return out
+}
+
+// checkCosts finds a usual cost that a limit of the rule can never admit, the cost of a
+// path that none of them can, since what is too dear for one plan may be meant to be,
+// and a rule under which nothing costs anything.
+func (r *rule) checkCosts(field string) []Finding {
+	if r.cost == 0 && !slices.ContainsFunc(r.costs, func(c pathCost) bool { return c.cost > 0 }) {
+		return []Finding{{field + ".cost", fmt.Sprintf("rule %q costs nothing, so it never refuses; write a cost of 1 or more, or the paths that cost something", r.Name)}}
+	}
+	var out []Finding
+	check := func(field string, cost int64, usual bool) {
+		var small []string
+		admits := false
+		for _, v := range r.variants("") {
+			l := v.Limit
+			switch {
+			case l.IsUnlimited() || l.Most() >= cost:
+				admits = admits || !v.Try
+			case l.Units() > 0:
+				small = append(small, v.name()+" ("+l.String()+")")
+			}
+		}
+		if len(small) > 0 && (usual || !admits) {
+			out = append(out, Finding{field, fmt.Sprintf("a cost of %d is more than %s can ever admit, so such requests are always refused there", cost, list(small))})
+		}
+	}
+	if len(r.match.paths) == 0 || slices.ContainsFunc(r.match.paths, func(p pattern) bool {
+		return !slices.ContainsFunc(r.costs, func(c pathCost) bool { return c.text == p.text })
+	}) { // else every path has a cost of its own
+		check(field+".cost.default", r.cost, true)
+	}
+	for _, path := range sortedKeys(r.Cost.Paths) {
+		check(field+".cost.paths."+path, r.Cost.Paths[path], false)
 	}
 	return out
 }

@@ -221,6 +221,20 @@ func (f *File) checkDoors(add func(field, format string, args ...any)) {
 	if a := f.Listen.GRPC.Address; a != "" && a != "off" {
 		add("listen.grpc", "the grpc door needs the flag --rls-config; weir serve does not start without it")
 	}
+	taken := map[string]string{}
+	for _, d := range []struct {
+		name string
+		at   *Listener
+	}{{"http", &f.Listen.HTTP}, {"admin", &f.Listen.Admin}, {"grpc", &f.Listen.GRPC}, {"resp", &f.Listen.RESP}} {
+		address := d.at.Address
+		if address == "" || address == "off" || strings.HasSuffix(address, ":0") {
+			continue
+		}
+		if other := taken[address]; other != "" {
+			add("listen."+d.name, "%s is where the %s door and the %s door listen, and only one of them can", address, other, d.name)
+		}
+		taken[address] = d.name
+	}
 }
 
 // known returns the plans and tenants that callers can have.

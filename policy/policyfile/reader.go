@@ -284,6 +284,10 @@ func (r *reader) integer(n *node, path string, least, most int64) (int64, bool) 
 		return 0, false
 	}
 	i, err := strconv.ParseInt(n.text, 10, 64)
+	if digits := strings.TrimLeft(n.text, "+-"); len(digits) > 1 && digits[0] == '0' && err == nil {
+		r.fail(n, "%s is %s, which some read as decimal and others as octal; write it without the leading 0", last(path), n.text)
+		return 0, false
+	}
 	if n.kind != number || err != nil || i < least || i > most {
 		r.fail(n, "%s must be a whole number from %d to %d", last(path), least, most)
 		return 0, false

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"math/bits"
 	"net"
 	"net/netip"
 	"net/textproto"
@@ -72,10 +73,20 @@ func (r *reader) store(n *node, path string, to *Store) {
 				r.fail(n, "cert_file and key_file go together")
 			}
 		}},
-		{"connections", r.integerTo(&to.Connections, 1, 256)},
+		{"connections", r.connections(&to.Connections)},
 	})
 	if _, ok := r.places[join(path, "url")]; given && !ok {
 		r.fail(n, "store needs url:, such as redis://127.0.0.1:6379/0")
+	}
+}
+
+// connections reads how many connections to a node: the client takes powers of two,
+// and to round what was written would leave the file untrue.
+func (r *reader) connections(to *int) func(*node, string) {
+	return func(n *node, path string) {
+		if r.integerTo(to, 1, 256)(n, path); *to&(*to-1) != 0 {
+			r.fail(n, "connections must be a power of two: %d or %d in place of %d", 1<<(bits.Len(uint(*to))-1), 1<<bits.Len(uint(*to)), *to)
+		}
 	}
 }
 
@@ -85,7 +96,7 @@ func (r *reader) keyPrefix(to *string) func(*node, string) {
 			return
 		}
 		s, ok := r.scalar(n, path)
-		if ok && (s == "" || len(s) > 64 || strings.ContainsAny(s, "{} \t\n")) {
+		if ok && (s == "" || len(s) > 64 || strings.ContainsAny(s, "{} \t\r\n")) {
 			r.fail(n, "key_prefix must have 1 to 64 characters and no braces or spaces: braces would move every key into one cluster slot")
 			return
 		}
