@@ -17,7 +17,8 @@ import (
 
 // Options configures a store. The zero value is right for production.
 type Options struct {
-	// Prefix separates deployments that share a Redis; "weir" if empty. No braces.
+	// Prefix separates deployments that share a Redis; "weir" if empty. At most 64
+	// bytes, no braces or spaces.
 	Prefix string
 	// Secret, if set, makes every stored key an HMAC of the caller's. All
 	// instances on one prefix must use the same, or Open and Check fail.
@@ -47,6 +48,7 @@ const DefaultTimeout = 50 * time.Millisecond
 
 const (
 	defaultPrefix  = "weir"
+	maxPrefix      = 64 // bytes
 	defaultSenders = 2
 
 	patience = 2 * time.Second // for the server at start
@@ -113,8 +115,8 @@ func newStore(scripter Scripter, cluster bool, o Options) (*Store, error) {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
 	}
-	if strings.ContainsAny(o.Prefix, "{}") {
-		return nil, &weir.InputError{Field: "key_prefix", Problem: "must not hold { or }"}
+	if len(o.Prefix) > maxPrefix || strings.ContainsAny(o.Prefix, "{} \t\r\n") {
+		return nil, &weir.InputError{Field: "key_prefix", Problem: "must have 1 to 64 characters and no braces or spaces: braces would move every key into one cluster slot"}
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout

@@ -129,6 +129,9 @@ func besides(f *pflag.FlagSet, l *listenFlags, g *rlsFlags, r *respFlags, c *dae
 	if f.Changed("rls-config") {
 		return misuse("name the door: --grpc HOST:PORT", "--rls-config goes with --grpc here")
 	}
+	if err := withoutDir(f); err != nil {
+		return err
+	}
 	for door, listen := range map[string]*policyfile.Listener{"grpc": &c.File.Listen.GRPC, "resp": &c.File.Listen.RESP} {
 		if listen.Address != "" && listen.Address != daemon.Off && !f.Changed(door) {
 			c.Log.Warn("the policy file's door is weir serve's and is not opened here", "door", door, "address", listen.Address, "flag", "--"+door)

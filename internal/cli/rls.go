@@ -54,7 +54,7 @@ func (g *rlsFlags) config(f *pflag.FlagSet, l *listenFlags, c *daemon.Config) er
 		if open {
 			return misuse("the grpc door speaks Envoy's Rate Limit Service", "the grpc door needs --rls-config DIR")
 		}
-		return nil
+		return withoutDir(f)
 	}
 	g.Dir = g.dir
 	near, err := strconv.ParseFloat(g.near, 64)
@@ -79,6 +79,17 @@ func (g *rlsFlags) config(f *pflag.FlagSet, l *listenFlags, c *daemon.Config) er
 		c.Doors = append(c.Doors, daemon.GRPC(listen))
 	}
 	return nil
+}
+
+// withoutDir refuses the flags that only have a meaning beside --rls-config: whoever
+// gives one means to run that service.
+func withoutDir(f *pflag.FlagSet) (err error) {
+	f.Visit(func(flag *pflag.Flag) {
+		if strings.HasPrefix(flag.Name, "rls-") && flag.Name != "rls-config" && err == nil {
+			err = misuse("", "--%s needs --rls-config DIR", flag.Name)
+		}
+	})
+	return err
 }
 
 // token reports whether s may be the name of a header field.
