@@ -124,6 +124,18 @@ func TestOpenLoopCountsAStallForAllWhoWouldHaveCome(t *testing.T) {
 	})
 }
 
+// A schedule shorter than its first interval is not a rate of thousands.
+func TestAScheduleLastsAsLongAsItWasToldTo(t *testing.T) {
+	for rate, checks := range map[int]int64{1: 1, 3: 2, 1000: 500} {
+		synctest.Test(t, func(t *testing.T) {
+			r := Run(t.Context(), Load{Clients: 2, Keys: 1, Duration: 500 * time.Millisecond, Rate: rate}, stalling(time.Hour))
+			if r.Allowed != checks || r.Elapsed < 500*time.Millisecond {
+				t.Errorf("%d a second: %d checks in %v", rate, r.Allowed, r.Elapsed)
+			}
+		})
+	}
+}
+
 func TestClosedLoopAsksAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := int64(0)

@@ -40,7 +40,7 @@ const Tick = 250 * time.Millisecond
 // Result is what came of a load. It can be sent as JSON but for Latency.
 type Result struct {
 	Allowed, Denied, Failed int64
-	Elapsed                 time.Duration // from the first start to the last answer
+	Elapsed                 time.Duration // from the first start to the last answer, or to the end of the schedule
 	CPU                     time.Duration // of this process meanwhile; 0 where it cannot be told
 	Machine                 int           // how busy all of the machine was, in percent; 0 where it cannot be told
 	Latency                 Histogram     `json:"-"`
@@ -101,6 +101,9 @@ func Run(ctx context.Context, load Load, open func() Ask) *Result {
 	running.Wait()
 	r := &Result{Elapsed: time.Since(began), CPU: processCPU() - cpu, Machine: readMachine().busySince(before)}
 	stop()
+	if load.Rate > 0 && ctx.Err() == nil { // the last check leaves its interval to the schedule
+		r.Elapsed = max(r.Elapsed, load.Duration)
+	}
 	for i := range clients {
 		c := &clients[i]
 		r.Allowed += c.counts[Allowed].Load()
