@@ -5,6 +5,11 @@ import (
 	"time"
 )
 
+// longestHold is how long a destination is taken at its word before it is asked
+// again. Whoever names more, a time since 1970 in place of a wait perhaps, would
+// else be unheard until this process ends.
+const longestHold = 24 * time.Hour
+
 // mostHolds bounds how many destinations are remembered: a client of many hosts,
 // a crawler, must not remember each for ever.
 const mostHolds = 1024
@@ -17,15 +22,15 @@ type Holds struct {
 	until map[string]time.Time
 }
 
-// Add notes that to asked at now for quiet; none, or less, is no request. A shorter quiet does not end a longer
-// one: answers arrive in any order. Past the bound, what is over is forgotten,
+// Add notes that to asked at now for quiet: a day of it at most, whatever was asked
+// for, and none, or less, is no request. A shorter quiet does not end a longer one:
+// answers arrive in any order. Past the bound, what is over is forgotten,
 // and if nothing is, what ends first.
 func (h *Holds) Add(to string, now time.Time, quiet time.Duration) {
 	if quiet <= 0 {
 		return
 	}
-	const longest = 366 * 24 * time.Hour // so that no sum overflows
-	end := now.Add(min(quiet, longest))
+	end := now.Add(min(quiet, longestHold))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if end.Before(h.until[to]) {

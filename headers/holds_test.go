@@ -24,6 +24,8 @@ func TestHolds(t *testing.T) {
 	left("b", 0)
 	now = now.Add(10 * time.Second)
 	left("a", 0)
+	h.Add("a", now, 1_764_460_807*time.Second) // an instant where a wait was asked for
+	left("a", 24*time.Hour)
 }
 
 // TestHoldsAreBounded: many destinations do not fill memory, what is over goes

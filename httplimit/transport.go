@@ -40,8 +40,9 @@ type TransportOptions struct {
 
 // Transport is an http.RoundTripper that sends no faster than our limit allows,
 // and nothing while the upstream asks for quiet: by Retry-After on a refusal, or
-// by RateLimit fields that say that nothing is left (see headers.Hold). Waiting
-// ends with the request's context. It is safe for concurrent use.
+// by RateLimit fields that say that nothing is left (see headers.Hold). After a day
+// it asks again, whatever it was told. Waiting ends with the request's context. It is
+// safe for concurrent use.
 type Transport struct {
 	TransportOptions
 	holds headers.Holds
