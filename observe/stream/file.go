@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,6 +39,7 @@ type fileSink struct {
 	file   *os.File
 	number int
 	size   int64
+	torn   bool // its last line is cut off, and stays so
 	line   []byte
 }
 
@@ -62,7 +64,7 @@ func ToFile(o FileOptions) (Sink, error) {
 
 // Write implements Sink.
 func (s *fileSink) Write(_ context.Context, events []Event) (written int, err error) {
-	if s.size >= s.o.Bytes || s.gone() {
+	if s.size >= s.o.Bytes || s.torn || s.gone() {
 		if err := s.turn(); err != nil {
 			return 0, err
 		}
@@ -92,15 +94,17 @@ func (s *fileSink) gone() bool {
 	return err != nil || !os.SameFile(there, here)
 }
 
-// undo takes back n bytes that were written of what did not fit.
+// undo takes back n bytes that were written of what did not fit. Where that fails, the
+// segment ends there: a line after half a one would be lost with it.
 func (s *fileSink) undo(n int) error {
 	if n == 0 {
 		return nil
 	}
-	if err := s.file.Truncate(s.size); err != nil {
-		return err
+	err := s.file.Truncate(s.size)
+	if err == nil {
+		_, err = s.file.Seek(s.size, io.SeekStart)
 	}
-	_, err := s.file.Seek(s.size, 0)
+	s.torn = err != nil
 	return err
 }
 
@@ -111,7 +115,7 @@ func (s *fileSink) turn() error {
 		return err
 	}
 	last := s.file
-	s.file, s.size = next, 0
+	s.file, s.size, s.torn = next, 0, false
 	s.number++
 	if last != nil {
 		// It stays behind whatever is wrong with it: the next segment is there now,

@@ -2,6 +2,8 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -78,6 +80,53 @@ func TestASegmentThatCannotBeEnded(t *testing.T) {
 		if n, err := sink.Write(t.Context(), event); n != 1 || err != nil {
 			t.Errorf("write %d after it: %d, %v", i, n, err)
 		}
+	}
+	if err := sink.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHalfALineThatStays: what was written of a line cannot be taken back, as from a
+// pipe, so the next line begins a segment.
+func TestHalfALineThatStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	made, err := ToFile(FileOptions{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := made.(*fileSink)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := w.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(sink.file.Close(), os.Remove(segmentPath(path, 1)),
+		raw.Control(func(fd uintptr) { err = os.Symlink(fmt.Sprintf("/dev/fd/%d", fd), segmentPath(path, 1)) }), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink.file = w
+	events := make([]Event, 1000) // more than a pipe holds
+	for i := range events {
+		events[i] = Event{ID: strings.Repeat("ab", 16), Weight: 1, Rule: strings.Repeat("r", 1000)}
+	}
+	go func() { // lets the writer write what fits, and no more
+		_, _ = r.Read(make([]byte, 1))
+		_ = r.Close()
+	}()
+	if n, err := sink.Write(t.Context(), events); n != 0 || err == nil {
+		t.Fatal(n, err)
+	}
+	for range 2 { // the first may tell that the pipe cannot be synced
+		if n, err := sink.Write(t.Context(), events[:1]); n == 1 && err == nil {
+			break
+		}
+	}
+	if text, err := os.ReadFile(segmentPath(path, 2)); err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("%v, %.100s", err, text)
 	}
 	if err := sink.Close(); err != nil {
 		t.Error(err)
