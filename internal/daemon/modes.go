@@ -38,6 +38,8 @@ type modes struct {
 	work      sync.WaitGroup
 
 	mu     sync.Mutex
+	asked  int    // readings begun
+	taken  int    // which of them shared is of
 	shared []held // as last read
 	own    []held // of this instance alone
 	known  []held // both, as last told
@@ -127,7 +129,7 @@ func (m *modes) keepReading(ctx context.Context) {
 func (m *modes) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readModes)
 	defer cancel()
-	began := time.Now()
+	began, number := time.Now(), m.ask()
 	list, err := m.directory.Switches(ctx)
 	if err != nil {
 		return
@@ -136,9 +138,25 @@ func (m *modes) read(ctx context.Context) {
 	for i, s := range list {
 		shared[i] = held{gate.ModeSwitch{Rule: s.Rule, Mode: s.Mode, Until: began.Add(s.Left)}, s.By}
 	}
+	m.take(number, shared)
+}
+
+// ask numbers a reading that begins.
+func (m *modes) ask() int {
 	m.mu.Lock()
-	m.shared = shared
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	m.asked++
+	return m.asked
+}
+
+// take takes over what a reading found, unless one that began later was done sooner:
+// it may have begun after a switch that this one does not know of.
+func (m *modes) take(number int, shared []held) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if number > m.taken {
+		m.taken, m.shared = number, shared
+	}
 }
 
 // apply puts what holds now in force and tells of what has changed. A switch of
