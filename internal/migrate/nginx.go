@@ -204,6 +204,16 @@ func (l *location) pattern() string {
 	return pathUnder(l.path)
 }
 
+// takesFrom reports whether l, a regular expression, takes requests away from the limit
+// of s: it stands over the prefixes of its server, but for exact ones and ^~.
+func (l *location) takesFrom(s *scope) bool {
+	if s.location == nil {
+		return l.limited
+	}
+	inherits := !l.limited && slices.Contains(l.within, s.location.is)
+	return !inherits && l.is != s.location.is && !s.location.exact && s.location.is.words[1] != "^~"
+}
+
 // nginxLimit writes one limit_req where it applies.
 func (r *result) nginxLimit(d *directive, s *scope, zones map[string]zone) {
 	one := rule{from: fmt.Sprintf("line %d: %s", d.line, d.text()), hosts: s.hosts, differs: slices.Clone(s.notes), shadow: s.dryRun}
@@ -238,11 +248,15 @@ func (r *result) nginxLimit(d *directive, s *scope, zones map[string]zone) {
 			one.differs = append(one.differs, fmt.Sprintf("nginx's location %s also takes paths such as %sx.", s.location.path, s.location.path))
 		}
 	}
+	var taken []string // by locations that are regular expressions
 	for i := range s.others {
 		o := &s.others[i]
 		at := "/"
 		if s.location != nil {
 			at = s.location.path
+		}
+		if o.regexp && !strings.HasPrefix(o.path, "@") && o.takesFrom(s) {
+			taken = append(taken, o.path)
 		}
 		if o.regexp || s.location == nil && !o.limited || s.location != nil && (o.path == at || !strings.HasPrefix(o.path, at)) {
 			continue
@@ -251,6 +265,9 @@ func (r *result) nginxLimit(d *directive, s *scope, zones map[string]zone) {
 			continue // it inherits
 		}
 		one.notPaths = append(one.notPaths, o.pattern())
+	}
+	if len(taken) > 0 {
+		one.differs = append(one.differs, "nginx serves what matches "+strings.Join(taken, " or ")+" by a location without this limit: add the paths it means to match.not.")
 	}
 	one.limit = z.rate
 	switch {
