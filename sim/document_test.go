@@ -51,7 +51,9 @@ func TestDocumentIsCurrent(t *testing.T) {
 // Whatever a limit is called, its picture is XML.
 func TestPicturesAreXML(t *testing.T) {
 	for _, p := range sim.Presets {
-		picture := sim.SVG(p, p.Limit, run(t, p.Name, ""))
+		odd := *p
+		odd.Name = "a <b> & \"c\" 'd' ]]> \x01\x7f\xff\ufffe" + p.Name
+		picture := sim.SVG(&odd, p.Limit, run(t, p.Name, ""))
 		d := xml.NewDecoder(strings.NewReader(picture))
 		for {
 			if _, err := d.Token(); errors.Is(err, io.EOF) {

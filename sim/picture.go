@@ -1,11 +1,12 @@
 package sim
 
 import (
-	"encoding/xml"
 	"fmt"
+	"html"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weirhq/weir"
 )
@@ -100,11 +101,15 @@ func text(b *strings.Builder, x, y int, class, anchor, more, s string) {
 	fmt.Fprintf(b, `<text class="%s" x="%d" y="%d" text-anchor="%s" %s>%s</text>`+"\n", class, x, y, anchor, more, escaped(s))
 }
 
+// escaped makes s text of XML. What escapes HTML does, once the characters that XML has
+// no way to write are gone; encoding/xml would be linked for this alone.
 func escaped(s string) string {
-	var b strings.Builder
-	// A strings.Builder takes everything.
-	_ = xml.EscapeText(&b, []byte(s))
-	return b.String()
+	return html.EscapeString(strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+			return utf8.RuneError
+		}
+		return r
+	}, s))
 }
 
 // short is a number with one decimal, and none where it is whole.
