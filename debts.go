@@ -128,7 +128,7 @@ func (d *debts) settleSoon() {
 	d.timer.Reset(pause())
 }
 
-// settle sends debts until the store fails or nothing is owed.
+// settle sends debts until the store takes none of a flight or nothing is owed.
 func (d *debts) settle(ctx context.Context) {
 	d.busy.Lock()
 	defer d.busy.Unlock()
@@ -161,19 +161,20 @@ func (d *debts) next() (flight []*debt) {
 	return flight
 }
 
-// send has a flight debited and reports whether the store took all of it.
-func (d *debts) send(ctx context.Context, flight []*debt) (all bool) {
+// send has a flight debited and reports whether any of it is done with: one balance that
+// cannot be read, or one node that is away, holds up no others.
+func (d *debts) send(ctx context.Context, flight []*debt) (some bool) {
 	bills := make([]*Bill, 0, len(flight))
 	going := flight[:0]
 	for _, one := range flight {
 		c := &one.charge
-		if c.Receipt.ID == 0 {
-			// Never sent: what has come back by itself is not owed.
-			c.Cost = min(c.Cost, d.owed(c, &one.quota))
-		}
+		// What has come back by itself is not owed. A store that knows the id does nothing,
+		// whatever the cost.
+		c.Cost = min(c.Cost, d.owed(c, &one.quota))
 		b := &Bill{Verb: algo.Repay, Charges: []Charge{*c}}
 		if c.Cost < 1 || b.prepare() != nil {
 			d.end(one, 0, 0)
+			some = true
 			continue
 		}
 		if c.Receipt.ID == 0 {
@@ -183,28 +184,26 @@ func (d *debts) send(ctx context.Context, flight []*debt) (all bool) {
 		going, bills = append(going, one), append(bills, b)
 	}
 	if len(bills) == 0 {
-		return true
+		return some
 	}
 	d.store.Apply(ctx, bills)
-	all = true
 	for i, one := range going {
 		var se *StoreError
 		switch err := bills[i].Err; {
 		case err == nil:
 			d.end(one, one.charge.Cost, 0)
+			some = true
 		case errors.As(err, &se) && !se.Unknown:
-			all = false
 			if !one.unknown {
 				one.charge.Receipt.ID = 0 // nothing was charged: its units are found anew
 			}
 			d.again(one)
 		default:
-			all = false
 			one.unknown = true
 			d.again(one)
 		}
 	}
-	return all
+	return some
 }
 
 // end is done with a debt.

@@ -163,6 +163,67 @@ func TestADebtIsNoMoreThanWhatIsMissing(t *testing.T) {
 	}
 }
 
+// Nor is it owed where the outcome of a first sending is unknown: if that was charged,
+// the store has regained as much by itself.
+func TestADebtOfUnknownOutcomeIsNoMoreThanWhatIsMissing(t *testing.T) {
+	for minutes, want := range map[int64]int64{0: 10, 4: 6, 15: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &creditor{debited: map[string]int64{}, known: map[uint64]bool{}, fault: StoreError{Kind: "unreachable", Unreachable: true}, away: true}
+			l, err := New(Options{Store: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := context.Background()
+			if _, err := l.AllowN(ctx, "k", 10, Per(10, 10*time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			c.set(func() { c.fault.Unknown = true })
+			l.fallback.debts.settle(ctx)
+			<-time.After(time.Duration(minutes) * time.Minute)
+			synctest.Wait()
+			c.set(func() { c.away = false })
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			owes(t, l, 0, want)
+			if c.debited["k"] != want {
+				t.Errorf("%d minutes later %v are debited, want %d", minutes, c.debited, want)
+			}
+		})
+	}
+}
+
+// unreadable is a creditor with one balance that nobody can read.
+type unreadable struct{ *creditor }
+
+func (u unreadable) Apply(ctx context.Context, bills []*Bill) {
+	u.creditor.Apply(ctx, bills)
+	for _, b := range bills {
+		if b.Charges[0].Key == "bad" {
+			b.Err = &StoreError{Kind: "bad_state"}
+		}
+	}
+}
+
+// One balance that cannot be read holds up nobody else's debts.
+func TestABadBalanceHoldsUpNoDebts(t *testing.T) {
+	c, l := newCreditor(t)
+	l.fallback.debts.store = unreadable{c}
+	const keys = 3 * debtFlight
+	for i := range keys + 1 {
+		key := "bad"
+		if i < keys {
+			key = fmt.Sprint(i)
+		}
+		if _, err := l.Allow(context.Background(), key, Per(10, 24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.set(func() { c.away = false })
+	l.fallback.debts.settle(context.Background())
+	owes(t, l, 1, keys)
+}
+
 // cutter is a layer that leaves a region's share of every limit: so many units of it.
 type cutter struct {
 	*creditor

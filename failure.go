@@ -188,6 +188,27 @@ func (f *fallback) decideLocally(b *Bill) {
 	b.Source = "local"
 }
 
+// undo gives back what this instance admitted of b by itself. Debts need not be told:
+// no more is owed than is missing here.
+func (f *fallback) undo(b *Bill) {
+	if !b.Allowed || b.Source != "local" {
+		return
+	}
+	back := Bill{Verb: algo.Refund}
+	for i := range b.balances {
+		bal := &b.balances[i]
+		if !bal.Debited {
+			continue
+		}
+		bal.Debited = false // once
+		back.Charges = append(back.Charges, Charge{
+			Key: bal.Charge.Key, Space: bal.Charge.Space, Receipt: bal.Receipt(bal.Cost),
+			Limit: bal.Charge.Limit.Cut(&bal.Quota), // as it was charged
+		})
+	}
+	f.ask(&back)
+}
+
 func (f *fallback) applyLocally(b *Bill) {
 	b.shareAmong(f.alive())
 	f.ask(b)
@@ -204,9 +225,12 @@ func (b *Bill) shareAmong(n int) {
 	for i := range b.balances {
 		bal := &b.balances[i]
 		if bal.Charge.Limit.failure == Share && n > 1 {
+			never := bal.Never
 			part := bal.Charge.Limit.Cut(&bal.Quota).Share(n) // of what a layer has left of the limit
 			bal.Quota = part.Quota()
-			bal.Measure()
+			if bal.Measure(); bal.Never && !never { // only while the store is away
+				bal.Again = int64(closedRetry / time.Microsecond)
+			}
 		}
 	}
 }

@@ -230,16 +230,29 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error)
 		if bill.Allowed {
 			return bill.Decision, l.Hold(ctx, &bill)
 		}
-		// A bucket was asked for all the time there is, so its denial is final,
-		// unless it is a block, which ends, or of a part of the limit, which grows.
-		final := bill.Charges[bill.Binding].Limit.Kind().Bucket() && bill.Reason != Blocked && bill.balances[bill.entry[bill.Binding]].Again == 0
-		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait || final {
+		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait || bill.final() {
 			return bill.Decision, nil
 		}
 		if err := sleep(ctx, bill.RetryAfter); err != nil {
 			return bill.Decision, err
 		}
 	}
+}
+
+// final reports whether a denied bill of Wait cannot fit before its time is up, whatever
+// decided it: a bucket was asked for all the time there is. Not final is a block, which
+// ends, a part of a limit, which grows, and a closed limit, whose store comes back.
+func (b *Bill) final() bool {
+	for i := range b.Each {
+		d := &b.Each[i]
+		if d.Allowed || !b.guarded(i) || !b.Charges[i].Limit.kind.Bucket() {
+			continue
+		}
+		if d.Reason != Blocked && d.Reason != FailedClosed && b.balances[b.entry[i]].Again == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Hold sits out the delay of an admitted bill. If ctx ends first, what the bill
@@ -256,10 +269,11 @@ func (l *Limiter) Hold(ctx context.Context, b *Bill) error {
 }
 
 // Undo gives back what a decided bill was charged, as Refund does, for a caller
-// who did not come through after all. The end of ctx does not stop it. What was
-// admitted without the store is not in it to be given back.
+// who did not come through after all. The end of ctx does not stop it. What this
+// instance admitted without the store is given back here, and so not owed there.
 func (l *Limiter) Undo(ctx context.Context, b *Bill) error {
 	if b.Err != nil {
+		l.fallback.undo(b)
 		return nil
 	}
 	owed := make([]Charge, 0, len(b.Charges))
@@ -313,9 +327,15 @@ func (l *Limiter) Refund(ctx context.Context, charges ...Charge) error {
 	return l.command(ctx, &bill)
 }
 
-// Reset forgets the charges' balances, blocks included.
+// Reset forgets the charges' balances, blocks included, and what this instance
+// admitted on them without the store.
 func (l *Limiter) Reset(ctx context.Context, charges ...Charge) error {
-	return l.command(ctx, &Bill{Verb: algo.Reset, Charges: charges})
+	b := &Bill{Verb: algo.Reset, Charges: charges}
+	err := l.command(ctx, b)
+	if err == nil && l.memory == nil {
+		l.fallback.ask(b)
+	}
+	return err
 }
 
 // Block refuses everything on the charges' balances for d; 0 lifts a block. The

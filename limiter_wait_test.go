@@ -61,6 +61,29 @@ func TestWaitDeniesAtOnce(t *testing.T) {
 	}
 }
 
+// A bucket that has no room within the deadline ends the wait at once, also where another
+// limit has its turn later.
+func TestWaitDeniesAtOnceWhateverBinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := weir.New(weir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		bucket := weir.Per(1, 10*time.Minute).Charge("k") // asked 10 s too soon
+		log := weir.Per(1, 30*time.Second).Using(algo.SlidingLog).Charge("k")
+		if d, err := l.Take(t.Context(), bucket, log); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 590*time.Second)
+		defer cancel()
+		began := time.Now()
+		if d, err := l.Wait(ctx, bucket, log); err != nil || d.Allowed || d.Binding != 1 || time.Since(began) > 0 {
+			t.Errorf("%+v %v after %v", d, err, time.Since(began))
+		}
+	})
+}
+
 // A leaky bucket admits into a queue; a place in it past the deadline is no place
 // and is given back.
 func TestWaitDoesNotQueuePastTheDeadline(t *testing.T) {
