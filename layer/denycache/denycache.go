@@ -176,7 +176,7 @@ func (c *Cache) ask(ctx context.Context, bills []*weir.Bill) {
 		switch {
 		case b.Verb > algo.Peek:
 			c.void(b)
-		case b.Err == nil && !b.Allowed && (b.Reason == weir.Limited || b.Reason == weir.TooLarge) && cacheable(b):
+		case b.Err == nil && !b.Allowed && (b.Reason == weir.Limited || b.Reason == weir.TooLarge) && cacheable(b) && !waits(b):
 			c.keep(b, from, before[i])
 		}
 	}
@@ -193,6 +193,19 @@ func cacheable(b *weir.Bill) bool {
 		}
 	}
 	return true
+}
+
+// waits reports whether b's caller waits for a share of a limit to grow, of which an
+// entry could not tell: weir.Limiter.Wait would take its refusal for final.
+func waits(b *weir.Bill) bool {
+	if b.MaxWait > 0 {
+		for i := range b.Balances() {
+			if b.Balances()[i].Again > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // answer answers b from the cache, if it can.

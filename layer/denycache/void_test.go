@@ -3,7 +3,9 @@ package denycache
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirhq/weir"
@@ -76,4 +78,43 @@ func TestAVerbWhileTheStoreIsAsked(t *testing.T) {
 	if b := decide(t, l, charge); !b.Allowed {
 		t.Errorf("after the reset: %+v", b.Decision)
 	}
+}
+
+// sharing is a store that has a share of every limit, which becomes the whole.
+type sharing struct {
+	weir.Store
+	whole bool
+}
+
+func (s *sharing) Apply(ctx context.Context, bills []*weir.Bill) {
+	for _, b := range bills {
+		for i := range b.Balances() {
+			if bal := &b.Balances()[i]; !s.whole {
+				bal.Quota.Capacity, bal.Again = 5, time.Second.Microseconds()
+				bal.Measure()
+			}
+		}
+	}
+	s.Store.Apply(ctx, bills)
+}
+
+// Who waits for a share to grow waits also where another was refused a moment before.
+func TestTwoWaitForAShareToGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sharing{Store: weir.NewMemory(weir.MemoryOptions{})}
+		l := limiter(t, New(s, Options{}))
+		time.AfterFunc(1500*time.Millisecond, func() { s.whole = true })
+		charge := weir.PerMinute(30).Charge("k")
+		charge.Cost = 10
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if d, err := l.Wait(t.Context(), charge); err != nil || !d.Allowed {
+					t.Errorf("%+v %v", d, err)
+				}
+			})
+			synctest.Wait()
+		}
+		both.Wait()
+	})
 }
