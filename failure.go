@@ -39,20 +39,26 @@ func (f *fallback) answer(b *Bill) {
 }
 
 // stated returns the answer that wins in b. Open stands only while the store
-// cannot be reached, so that load cannot switch limits off.
+// cannot be reached, so that load cannot switch limits off. A closed limit that is only
+// asked refuses nothing, and so does not keep what stands beside it from being charged.
 func stated(b *Bill) Failure {
 	down := outOfReach(b)
-	winner := Open
+	winner, asked := Open, false
 	for i := range b.balances {
 		if b.balances[i].Trial != 0 {
 			continue
 		}
 		switch f := b.balances[i].Charge.Limit.failure; {
-		case f == Closed:
+		case f == Closed && b.balances[i].Cost != 0:
 			return Closed
+		case f == Closed:
+			asked = true
 		case f.guesses(down):
 			winner = Local
 		}
+	}
+	if asked && winner == Open {
+		return Closed // its answer to who asks: nothing is left
 	}
 	return winner
 }

@@ -50,7 +50,9 @@ func PerMinute(n int64) Limit { return Per(n, time.Minute) }
 func Unlimited() Limit { return Limit{unlimited: true, burst: noBurst, sound: true} }
 
 // Burst sets how much a token bucket holds (at least 1) or how many charges may
-// wait in a leaky bucket (at least 0). Other algorithms have no burst.
+// wait in a leaky bucket (at least 0). Other algorithms have no burst. Name the algorithm
+// before it: a token bucket's burst of n is its default, and Using takes the default of
+// its own algorithm in place of one.
 func (l Limit) Burst(n int64) Limit {
 	l.burst = n
 	if n < 0 {

@@ -54,6 +54,22 @@ func TestWhatIsNotUsedInAnOutageComesBack(t *testing.T) {
 	}
 }
 
+// A closed limit that is only asked refuses nothing, so what stands beside it is charged
+// as it would be without it.
+func TestAClosedPeekChargesWhatIsBesideIt(t *testing.T) {
+	for _, limit := range everyKind(3, 24*time.Hour) {
+		_, l := newSwitched(t, 1)
+		asked := limit.Named("closed").OnFailure(Closed).Charge("k")
+		asked.Cost, asked.Peek = 0, true
+		for n := range 5 {
+			d, err := l.Take(context.Background(), asked, limit.Charge("k"))
+			if err != nil || d.Allowed != (n < 3) {
+				t.Errorf("%v, take %d: %+v %v", limit, n, d, err)
+			}
+		}
+	}
+}
+
 // Undone twice is undone once, and what others took stays.
 func TestAnOutageIsUndoneOnce(t *testing.T) {
 	ctx := context.Background()
