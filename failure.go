@@ -44,16 +44,16 @@ func (f *fallback) answer(b *Bill) {
 func stated(b *Bill) Failure {
 	down := outOfReach(b)
 	winner, asked := Open, false
-	for i := range b.balances {
-		if b.balances[i].Trial != 0 {
+	for i := range b.Charges {
+		if !b.guarded(i) {
 			continue
 		}
-		switch f := b.balances[i].Charge.Limit.failure; {
-		case f == Closed && b.balances[i].Cost != 0:
+		switch c := &b.Charges[i]; {
+		case c.Limit.failure == Closed && c.Cost != 0:
 			return Closed
-		case f == Closed:
+		case c.Limit.failure == Closed:
 			asked = true
-		case f.guesses(down):
+		case c.Limit.failure.guesses(down):
 			winner = Local
 		}
 	}

@@ -70,6 +70,20 @@ func TestAClosedPeekChargesWhatIsBesideIt(t *testing.T) {
 	}
 }
 
+// Two charges on one balance may state two answers: the stricter stands whichever is first.
+func TestEachChargeOfABalanceHasItsSay(t *testing.T) {
+	limit := Per(3, 24*time.Hour)
+	for _, charges := range [][]Charge{
+		{limit.OnFailure(Open).Charge("k"), limit.OnFailure(Closed).Charge("k")},
+		{limit.OnFailure(Closed).Charge("k"), limit.OnFailure(Open).Charge("k")},
+	} {
+		_, l := newSwitched(t, 1)
+		if d, err := l.Take(context.Background(), charges...); err != nil || d.Allowed || d.Reason != FailedClosed {
+			t.Errorf("%+v %v", d, err)
+		}
+	}
+}
+
 // Undone twice is undone once, and what others took stays.
 func TestAnOutageIsUndoneOnce(t *testing.T) {
 	ctx := context.Background()
