@@ -132,13 +132,25 @@ func TestACostBeyondTheShareMayBeAskedForAgain(t *testing.T) {
 	}
 }
 
+// returning is a store that is away until a time.
+type returning struct {
+	Store
+	at time.Time
+}
+
+func (r returning) Apply(ctx context.Context, bills []*Bill) {
+	(&switched{r.Store, time.Now().Before(r.at)}).Apply(ctx, bills)
+}
+
 // A closed limit refuses for a moment: who waits asks again.
 func TestWaitSitsOutAnOutageOfAClosedLimit(t *testing.T) {
 	for _, limit := range everyKind(10, time.Hour) {
 		synctest.Test(t, func(t *testing.T) {
-			s, l := newSwitched(t, 1)
 			began := time.Now()
-			time.AfterFunc(1500*time.Millisecond, func() { s.down = false })
+			l, err := New(Options{Store: returning{NewMemory(MemoryOptions{}), began.Add(1500 * time.Millisecond)}})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if d, err := l.Wait(t.Context(), limit.OnFailure(Closed).Charge("k")); err != nil || !d.Allowed || time.Since(began) != 2*time.Second {
 				t.Errorf("%v: %+v %v after %v", limit, d, err, time.Since(began))
 			}

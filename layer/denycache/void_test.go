@@ -80,16 +80,16 @@ func TestAVerbWhileTheStoreIsAsked(t *testing.T) {
 	}
 }
 
-// sharing is a store that has a share of every limit, which becomes the whole.
+// sharing is a store that has a share of every limit until a time, and then the whole.
 type sharing struct {
 	weir.Store
-	whole bool
+	until time.Time
 }
 
-func (s *sharing) Apply(ctx context.Context, bills []*weir.Bill) {
+func (s sharing) Apply(ctx context.Context, bills []*weir.Bill) {
 	for _, b := range bills {
 		for i := range b.Balances() {
-			if bal := &b.Balances()[i]; !s.whole {
+			if bal := &b.Balances()[i]; time.Now().Before(s.until) {
 				bal.Quota.Capacity, bal.Again = 5, time.Second.Microseconds()
 				bal.Measure()
 			}
@@ -101,9 +101,8 @@ func (s *sharing) Apply(ctx context.Context, bills []*weir.Bill) {
 // Who waits for a share to grow waits also where another was refused a moment before.
 func TestTwoWaitForAShareToGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sharing{Store: weir.NewMemory(weir.MemoryOptions{})}
+		s := sharing{weir.NewMemory(weir.MemoryOptions{}), time.Now().Add(1500 * time.Millisecond)}
 		l := limiter(t, New(s, Options{}))
-		time.AfterFunc(1500*time.Millisecond, func() { s.whole = true })
 		charge := weir.PerMinute(30).Charge("k")
 		charge.Cost = 10
 		var both sync.WaitGroup
