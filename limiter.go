@@ -211,7 +211,8 @@ func canceled(err error) bool {
 // once, so that callers are served in order; other algorithms ask again when
 // their retry time has come. It returns the decision and ctx's error if ctx
 // ended first (what was charged ahead is then refunded), or a denial at once if
-// the charges can never fit or would not fit before ctx's deadline.
+// the charges can never fit or would not fit before ctx's deadline. A block and the
+// outage of a closed limit are sat out.
 func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error) {
 	bill := Bill{Charges: append([]Charge(nil), charges...)}
 	for {
