@@ -121,18 +121,25 @@ func KeyText(r *policy.Rule, key string) string {
 // {"ip": "192.0.2.1"}; those of every plan and of the rule's try with it. The
 // error is an *weir.InputError that names what is wrong, or the store's.
 func (g *Gate) Reset(ctx context.Context, rule string, parts map[string]string) error {
-	return g.each(rule, parts, func(c weir.Charge) error { return g.limiter.Reset(ctx, c) })
+	return g.each(ctx, rule, parts, func(c weir.Charge) error { return g.limiter.Reset(ctx, c) })
 }
 
 // Block refuses everything on those balances for d, at most 366 days; 0 lifts a
 // block.
 func (g *Gate) Block(ctx context.Context, rule string, parts map[string]string, d time.Duration) error {
-	return g.each(rule, parts, func(c weir.Charge) error { return g.limiter.Block(ctx, d, c) })
+	return g.each(ctx, rule, parts, func(c weir.Charge) error { return g.limiter.Block(ctx, d, c) })
 }
 
-func (g *Gate) each(rule string, parts map[string]string, do func(weir.Charge) error) error {
+// each does something to every balance that the parts may name. A tenant's own limit
+// may be of another period than the rule's, and so another balance; where nothing was
+// decided under it here it has to be looked up.
+func (g *Gate) each(ctx context.Context, rule string, parts map[string]string, do func(weir.Charge) error) error {
 	now := g.current.Load()
-	charges, err := now.policy.Balances(rule, parts, now.resolver.NetworkOf)
+	own, err := now.resolver.OwnLimits(ctx, rule, parts["tenant"])
+	if err != nil {
+		return err
+	}
+	charges, err := now.policy.Balances(rule, parts, now.resolver.NetworkOf, own...)
 	if err != nil {
 		return err
 	}

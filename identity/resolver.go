@@ -185,3 +185,23 @@ func (r *Resolver) settle(ctx context.Context, c *Caller, key namedKey, said Key
 	}
 	return nil
 }
+
+// OwnLimits returns the limits that tenants have of their own on a rule: those that
+// the configuration names, and that of tenant, or "", by the directory, if it can be
+// asked. The error is that of a context that ended while it waited.
+func (r *Resolver) OwnLimits(ctx context.Context, rule, tenant string) (texts []string, err error) {
+	for _, t := range r.config.Tenants {
+		if text, ok := t.Limits[rule]; ok {
+			texts = append(texts, text)
+		}
+	}
+	lookups := r.config.APIKeys.Lookups
+	if lookups == nil || tenant == "" || tenant == NoValue {
+		return texts, nil
+	}
+	kept, err := lookups.tenant(ctx, tenant)
+	if text, ok := kept.Limits[rule]; ok {
+		texts = append(texts, text)
+	}
+	return texts, err
+}

@@ -88,10 +88,11 @@ func (r *rule) group(key string) string {
 
 // Balances returns charges on the balances of a rule for the given key parts,
 // such as {"ip": "192.0.2.1"}: one for every algorithm and period that the rule
-// may use, with those of its try. network cuts an address as the policy's
-// callers are. The charges are for resets, blocks and peeks, one bill each. The
+// may use, with those of its try. own are limits that tenants have of their own on
+// the rule, as ParseLimit reads them; those that requests were decided under are
+// known. network cuts an address as the policy's callers are. The charges are for resets, blocks and peeks, one bill each. The
 // error is an *weir.InputError that names what is wrong.
-func (p *Policy) Balances(name string, parts map[string]string, network func(netip.Addr) netip.Prefix) ([]weir.Charge, error) {
+func (p *Policy) Balances(name string, parts map[string]string, network func(netip.Addr) netip.Prefix, own ...string) ([]weir.Charge, error) {
 	i, ok := p.byName[name]
 	if !ok {
 		return nil, &weir.InputError{Field: "rule", Problem: fmt.Sprintf("there is no rule %q", name)}
@@ -123,6 +124,11 @@ func (p *Policy) Balances(name string, parts map[string]string, network func(net
 	for _, plan := range sortedKeys(r.Plans) {
 		add(r.Plans[plan], r.space)
 	}
+	for _, text := range own {
+		if o := p.override(text); o.sound {
+			add(o.limit, r.space)
+		}
+	}
 	p.overrides.Range(func(_, v any) bool {
 		if o := v.(*override); o.sound {
 			add(o.limit, r.space)
@@ -144,6 +150,10 @@ func (r *rule) given(parts map[string]string) (map[string]string, error) {
 		value, ok := parts[name]
 		kind := strings.TrimPrefix(name, "fold:")
 		switch {
+		case kind == "api_key" && ok && value != "" && value != identity.NoValue:
+			if parts[name] = strings.ToLower(strings.TrimPrefix(value, "sha256:")); !isSum(parts[name]) {
+				return nil, wrong("must be the SHA-256 of a key, in 64 hex digits as sha256sum prints them; keys are counted by it")
+			}
 		case kind != "route" && kind != "path":
 			if value == identity.NoValue && r.OnMissing != UseIP {
 				return nil, wrong("is never missing here: the rule does not count callers without it")
@@ -165,6 +175,9 @@ func (r *rule) given(parts map[string]string) (map[string]string, error) {
 	}
 	return parts, nil
 }
+
+// isSum reports whether s is a SHA-256 in hex, in lower case.
+func isSum(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
 
 func (r *rule) hasRoute(text string) bool {
 	if len(r.match.paths) == 0 {
