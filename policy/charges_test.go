@@ -87,6 +87,16 @@ func TestAmbiguousPath(t *testing.T) {
 	}
 }
 
+// The route that events tell is that by which the rule matched, under whichever
+// reading of the path.
+func TestRouteOfASecondReading(t *testing.T) {
+	p := compile(t, Options{Rules: []Rule{{Name: "login", Match: Conditions{Paths: []string{"/login"}}, Key: parts(t, "ip"), Limit: weir.PerMinute(5)}}})
+	var m Match
+	if err := p.Charges(get("/login;v=1"), someone("192.0.2.1", "", ""), &m); err != nil || len(m.Charges) != 1 || m.Route(0) != "/login" {
+		t.Errorf("%d charges, route %q, %v", len(m.Charges), m.Route(0), err)
+	}
+}
+
 func TestModesAndTries(t *testing.T) {
 	p := compile(t, Options{Rules: []Rule{
 		{Name: "live", Key: parts(t, "ip"), Limit: limit(t, "5/s"), Try: limit(t, "4/s"), Plans: map[string]weir.Limit{"big": weir.Unlimited()}},

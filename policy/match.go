@@ -108,5 +108,10 @@ func (m *Match) Route(i int) string {
 	if i < 0 || i >= len(m.from) || len(m.readings) == 0 {
 		return ""
 	}
-	return m.from[i].routeOf(m.readings[0])
+	for _, path := range m.readings {
+		if p := m.from[i].match.route(path); p != nil {
+			return p.text
+		}
+	}
+	return everyPath
 }
