@@ -118,6 +118,12 @@ func (t *Top) Observe(ctx context.Context, e weir.Event) {
 func (t *Top) ObserveAll(_ context.Context, bills []*weir.Bill, _ time.Duration) {
 	w := t.window.Load()
 	p := t.lock(w)
+	if p.asked.seen < few {
+		p.mu.Unlock()
+		t.turn(w)
+		w = t.window.Load()
+		p = t.lock(w)
+	}
 	spaces := hasher{seed: t.seed}
 	look := false
 	for len(bills) > 0 {
@@ -130,6 +136,11 @@ func (t *Top) ObserveAll(_ context.Context, bills []*weir.Bill, _ time.Duration)
 		t.turn(w)
 	}
 }
+
+// few is up to how many requests in a part the clock is looked at before each of
+// them: where few come, step of them may take longer than two windows, and what was
+// asked for just now would be forgotten with what is long past.
+const few = 1024
 
 // atOnce is how many bills have their first charge's counters brought near at once.
 const atOnce = 32

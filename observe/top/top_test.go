@@ -65,6 +65,23 @@ func TestTheLargestAreFoundWithinBounds(t *testing.T) {
 	}
 }
 
+// TestFewRequestsAreTold: what was asked for a moment ago is told, however long it
+// took for as many to come as are counted between two looks at the clock.
+func TestFewRequestsAreTold(t *testing.T) {
+	now := time.Unix(1000, 0)
+	top := New(Options{Now: func() time.Time { return now }})
+	var b weir.Bill
+	for i := range 10 {
+		now = now.Add(5 * time.Minute)
+		ask(top, &b, strconv.Itoa(i), false)
+		now = now.Add(5 * time.Second)
+		r := top.Report(3)
+		if len(r.Hottest) != 1 || len(r.Refusals) != 1 || r.Hottest[0].Key != strconv.Itoa(i) || r.Asked != 1 || now.Sub(r.Since) > 2*time.Minute {
+			t.Fatalf("%d: %+v", i, r)
+		}
+	}
+}
+
 // TestWhatIsLongPastIsForgotten after two windows.
 func TestWhatIsLongPastIsForgotten(t *testing.T) {
 	now := time.Unix(1000, 0)
