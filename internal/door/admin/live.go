@@ -278,6 +278,9 @@ func latency(now, before *dto.Histogram) Latency {
 		from, below := 0.0, 0.0
 		for i, b := range now.GetBucket() {
 			to, n := b.GetUpperBound(), gained(i)
+			if math.IsInf(to, 1) {
+				break // it stands there where it has an exemplar
+			}
 			if n >= q*all && n > below {
 				return int64(math.Round((from + (to-from)*(q*all-below)/(n-below)) * 1e6))
 			}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -114,6 +115,10 @@ func TestLatency(t *testing.T) {
 		h.SampleCount = &counts[3]
 		return h
 	}
+	endless := func(h *dto.Histogram) *dto.Histogram {
+		h.Bucket = append(h.Bucket, &dto.Bucket{UpperBound: new(math.Inf(1)), CumulativeCount: h.SampleCount})
+		return h
+	}
 	for _, c := range []struct {
 		now, before *dto.Histogram
 		want        Latency
@@ -123,6 +128,7 @@ func TestLatency(t *testing.T) {
 		{histogram(100, 100, 100, 100), nil, Latency{100, 500, 990}},
 		{histogram(100, 200, 200, 200), histogram(100, 100, 100, 100), Latency{200, 1500, 1990}},
 		{histogram(0, 0, 0, 7), nil, Latency{7, 4000, 4000}},
+		{endless(histogram(0, 0, 0, 7)), nil, Latency{7, 4000, 4000}}, // as one with an exemplar there
 		{histogram(5, 5, 5, 5), histogram(5, 5, 5, 5), Latency{Count: 5}},
 	} {
 		if got := latency(c.now, c.before); got != c.want {
