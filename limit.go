@@ -262,7 +262,8 @@ func (l *Limit) sameBalance(m *Limit) bool {
 	return l.tag == m.tag && l.kind == m.kind && l.period == m.period && l.zone == m.zone && l.unit == m.unit && l.name == m.name
 }
 
-// String returns the limit in the spelling ParseLimit reads.
+// String returns the limit in the spelling ParseLimit reads, if its period is whole
+// milliseconds and its name has no space.
 func (l Limit) String() string {
 	var b strings.Builder
 	switch {
