@@ -287,9 +287,7 @@ func (l *Leases) Answer(b *weir.Bill) bool {
 		return true
 	}
 	for i := range b.Charges {
-		if r := &b.Charges[i].Receipt; bal.Quota.Kind.Bucket() {
-			r.Due, r.Phase = running.Full, running.Phase
-		}
+		date(&b.Charges[i].Receipt, bal.Quota.Kind, &running)
 	}
 	return true
 }

@@ -72,6 +72,18 @@ func (o *slice) spend(bal *weir.Balance, now time.Duration) algo.View {
 	return o.running
 }
 
+// date has a receipt tell of the debit in the store, which is the loan's, and for a bucket
+// of its own stretch of that. By a later time a reset since the loan would not make it
+// void, and what came back of the loan would count as if it had been owed before it.
+func date(r *weir.Receipt, kind algo.Kind, running *algo.View) {
+	if r.ID == 0 {
+		return
+	}
+	if r.At = running.At; kind.Bucket() {
+		r.Due, r.Phase = running.Full, running.Phase
+	}
+}
+
 // fill puts units of bal's key into o, at least its cost, and reports whether it
 // could. It counts the take where it could not: who spends from a slice counts it
 // there. Lock rule: under the purse's mutex.

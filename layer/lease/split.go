@@ -178,8 +178,8 @@ func (l *Leases) join(s *split) {
 	}
 	for i := range s.holds {
 		h := &s.holds[i]
-		if bal := &balances[h.balance]; admitted && !b.NoReceipts && bal.Quota.Kind.Bucket() {
-			bal.Charge.Receipt.Due, bal.Charge.Receipt.Phase = h.running.Full, h.running.Phase
+		if bal := &balances[h.balance]; admitted {
+			date(&bal.Charge.Receipt, bal.Quota.Kind, &h.running)
 		}
 		h.loan.holds.Add(-1)
 		*h = hold{}
