@@ -121,11 +121,9 @@ func (c *Client) wait(ctx context.Context, method, to string) error {
 	switch {
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
-	case within.Err() != nil:
-		return held("our own limit", d.RetryAfter)
-	case err != nil:
+	case err != nil && within.Err() == nil:
 		return undecided(err)
-	case !d.Allowed:
+	case err != nil || !d.Allowed: // who was let through just at the end of its time is let through
 		return held("our own limit", d.RetryAfter)
 	}
 	return c.sitOut(ctx, within, to)
