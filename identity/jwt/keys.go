@@ -31,7 +31,8 @@ const (
 // certificates, any number of them for rotation, or else an HMAC secret, less
 // the line end that editors add.
 func parseKeys(content []byte) ([]key, error) {
-	if !bytes.Contains(content, []byte("-----BEGIN ")) {
+	begin := []byte("-----BEGIN ")
+	if !bytes.Contains(content, begin) {
 		secret := bytes.TrimRight(content, "\r\n")
 		if len(secret) < minSecretBytes {
 			return nil, fmt.Errorf("a secret of %d bytes is too short for HS256; at least %d", len(secret), minSecretBytes)
@@ -41,8 +42,12 @@ func parseKeys(content []byte) ([]key, error) {
 	var keys []key
 	for {
 		var block *pem.Block
+		begun := bytes.Count(content, begin)
 		if block, content = pem.Decode(content); block == nil {
 			break
+		}
+		if begun-bytes.Count(content, begin) > 1 { // Decode passes over what is broken
+			return nil, fmt.Errorf("PEM block %d: not well formed", len(keys)+1)
 		}
 		k, err := parseBlock(block)
 		if err != nil {

@@ -1,6 +1,7 @@
 package jwt
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -14,6 +15,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -236,18 +238,25 @@ func TestBadKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := public(t, e)
+	sound, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := public(t, sound)
 	for name, tt := range map[string]struct {
 		content []byte
 		want    string
 	}{
-		"empty":        {nil, "a secret of 0 bytes is too short for HS256; at least 32"},
-		"short secret": {[]byte("secret\n"), "a secret of 6 bytes is too short"},
-		"short RSA":    {public(t, small), "an RSA key of 1024 bits is too short; at least 2048"},
-		"P-224":        {whole, "has no algorithm here"},
-		"private key":  {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), "a private key; tokens are checked with the public one"},
-		"other PEM":    {pem.EncodeToMemory(&pem.Block{Type: "DH PARAMETERS"}), `"DH PARAMETERS" is not a public key`},
-		"cut PEM":      {whole[:len(whole)/2], "PEM block 1: not well formed"},
-		"bad DER":      {pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte{1}}), "PEM block 1: "},
+		"empty":                  {nil, "a secret of 0 bytes is too short for HS256; at least 32"},
+		"short secret":           {[]byte("secret\n"), "a secret of 6 bytes is too short"},
+		"short RSA":              {public(t, small), "an RSA key of 1024 bits is too short; at least 2048"},
+		"P-224":                  {whole, "has no algorithm here"},
+		"private key":            {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), "a private key; tokens are checked with the public one"},
+		"other PEM":              {pem.EncodeToMemory(&pem.Block{Type: "DH PARAMETERS"}), `"DH PARAMETERS" is not a public key`},
+		"cut PEM":                {whole[:len(whole)/2], "PEM block 1: not well formed"},
+		"cut, a good one behind": {append(append(bytes.Clone(good[:len(good)/2]), '\n'), good...), "PEM block 1: not well formed"},
+		"cut between good ones":  {slices.Concat(good, good[:len(good)/2], []byte("\n"), good), "PEM block 2: not well formed"},
+		"bad DER":                {pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte{1}}), "PEM block 1: "},
 	} {
 		file := write(t, tt.content)
 		_, err := New(Options{KeyFiles: []string{file}})
