@@ -24,8 +24,8 @@ type budget struct {
 
 func newBudget(perNetwork, perInstance int) *budget {
 	return &budget{
-		perNetwork:  int64(time.Second) / int64(perNetwork),
-		perInstance: int64(time.Second) / int64(perInstance),
+		perNetwork:  max(1, int64(time.Second)/int64(perNetwork)),
+		perInstance: max(1, int64(time.Second)/int64(perInstance)),
 		networks:    make(map[netip.Prefix]int64),
 	}
 }

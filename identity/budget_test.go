@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"strconv"
 	"testing"
@@ -95,6 +96,16 @@ func TestBudget(t *testing.T) {
 		take(2*time.Hour+time.Duration(i)*100*time.Millisecond, netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}), 32), 1, 1)
 		if len(b.networks) > 4*12 {
 			t.Fatalf("%d networks kept", len(b.networks))
+		}
+	}
+}
+
+// Who sets a bound that is none is not answered by a panic.
+func TestBudgetWithoutBound(t *testing.T) {
+	b := newBudget(math.MaxInt, math.MaxInt)
+	for i := range 3 {
+		if !b.take(int64(i), netip.MustParsePrefix("192.0.2.0/24")) {
+			t.Error("refused")
 		}
 	}
 }
