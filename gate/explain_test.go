@@ -3,11 +3,13 @@ package gate
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/algo"
 	"github.com/weirhq/weir/policy"
 )
 
@@ -51,6 +53,30 @@ func TestExplain(t *testing.T) {
 	}
 	if e.Allowed || e.Reason != "limited" || e.Matched[0].RetryAfterMS != 60_000 || *e.Matched[0].Remaining != 0 {
 		t.Errorf("a refusal: %+v", e)
+	}
+}
+
+// verbs keeps the verbs of what observers heard of.
+type verbs []algo.Verb
+
+func (v *verbs) Observe(_ context.Context, e weir.Event) { *v = append(*v, e.Bill.Verb) }
+
+// Who is told what a request without a bill would be answered has not been refused
+// one: observers count takes.
+func TestExplainedRefusalsAreNotCounted(t *testing.T) {
+	var now clock
+	g := New(limiter(t, &now), resolver(t, ""), compiled(t, policy.Rule{Name: "r", Key: key(t, "tenant"), Limit: limit(t, "5/min"), OnMissing: policy.Deny}))
+	var heard verbs
+	g.SetObserver(&heard)
+	for _, apiKey := range []string{"k-old", ""} { // switched off, and without the part
+		e, err := g.Explain(context.Background(), call("GET", "/", "192.0.2.1", apiKey))
+		if err != nil || e.Allowed {
+			t.Errorf("%q: %+v %v", apiKey, e, err)
+		}
+		decide(t, g, call("GET", "/", "192.0.2.1", apiKey))
+	}
+	if want := (verbs{algo.Peek, algo.Take, algo.Peek, algo.Take}); !slices.Equal(heard, want) {
+		t.Errorf("heard of %v, want %v", heard, want)
 	}
 }
 

@@ -81,6 +81,9 @@ func (g *Gate) Decide(ctx context.Context, call *identity.Call, v *Verdict) erro
 func (g *Gate) Claim(ctx context.Context, call *identity.Call, v *Verdict, c *policy.Claims) (open bool, err error) {
 	v.reset()
 	v.Bill.Note = v
+	if call.Peek {
+		v.Bill.Verb = algo.Peek // also of a refusal without a bill, which observers hear of
+	}
 	v.match.Sketch = v.Sketch
 	now := g.current.Load()
 	v.Caller = now.resolver.Locate(call)
@@ -107,9 +110,6 @@ func (g *Gate) Claim(ctx context.Context, call *identity.Call, v *Verdict, c *po
 	if c.Len() == first {
 		v.settle(true, weir.OK)
 		return false, ctx.Err()
-	}
-	if call.Peek {
-		v.Bill.Verb = algo.Peek
 	}
 	return true, nil
 }
