@@ -24,7 +24,7 @@ func (s *Stream) Find(ctx context.Context, id string) (e Event, ok bool) {
 	for _, b := range raw[:6] {
 		ms = ms<<8 | int64(b)
 	}
-	return in.find(ctx, id, time.UnixMilli(ms))
+	return in.find(ctx, hex.EncodeToString(raw), time.UnixMilli(ms))
 }
 
 // Entries of a stream are sorted by when they were written, which is soon after
@@ -36,25 +36,36 @@ const (
 	findPages  = 50
 )
 
+// find looks from the time of the decision onwards, and then back from it, since in a
+// flood more events stand in those seconds than are looked through.
 func (s *redisSink) find(ctx context.Context, id string, at time.Time) (none Event, ok bool) {
 	client, err := s.conn.Client()
 	if err != nil {
 		return none, false
 	}
-	from := strconv.FormatInt(max(0, at.Add(-findBefore).UnixMilli()), 10)
-	to := strconv.FormatInt(at.Add(findAfter).UnixMilli(), 10)
-	for range findPages {
-		entries, err := client.Do(ctx, client.B().Xrange().Key(s.o.Key).Start(from).End(to).Count(findPage).Build()).AsXRange()
-		if err != nil || len(entries) == 0 {
-			return none, false
-		}
-		for _, entry := range entries {
-			if entry.FieldValues["id"] == id {
-				e, err := FromFields(entry.FieldValues)
-				return e, err == nil
+	stamp := func(t time.Time) string { return strconv.FormatInt(max(0, t.UnixMilli()), 10) }
+	for _, way := range [...][3]string{
+		{"XRANGE", stamp(at), stamp(at.Add(findAfter))},
+		{"XREVRANGE", stamp(at), stamp(at.Add(-findBefore))},
+	} {
+		from := way[1]
+		for range findPages {
+			page := client.B().Arbitrary(way[0]).Keys(s.o.Key).Args(from, way[2], "COUNT", strconv.Itoa(findPage)).Build()
+			entries, err := client.Do(ctx, page).AsXRange()
+			if err != nil {
+				return none, false
 			}
+			for _, entry := range entries {
+				if entry.FieldValues["id"] == id {
+					e, err := FromFields(entry.FieldValues)
+					return e, err == nil
+				}
+			}
+			if len(entries) < findPage {
+				break
+			}
+			from = "(" + entries[len(entries)-1].ID
 		}
-		from = "(" + entries[len(entries)-1].ID
 	}
 	return none, false
 }
