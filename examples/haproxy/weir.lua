@@ -14,15 +14,24 @@ local own = {
   ["upgrade"] = true, ["content-length"] = true, ["transfer-encoding"] = true, ["expect"] = true,
 }
 
+-- The fields of a question: HAProxy has room for tune.http.maxhdr, 101 unless it is
+-- set, and its HTTP client crashes at more.
+local most = 96
+
+-- The fields of the question, or nil if they are too many.
 local function question(txn)
-  local headers = {}
+  local headers, count = {}, 4
   for name, values in pairs(txn.http:req_get_headers()) do
     if not own[name] then
       headers[name] = {}
       for i = 0, #values do -- HAProxy counts values from 0
         table.insert(headers[name], values[i])
+        count = count + 1
       end
     end
+  end
+  if count > most then
+    return nil
   end
   headers["host"] = { txn.f:req_hdr("host") or "" }
   headers["x-original-uri"] = { txn.f:pathq() }
@@ -42,9 +51,22 @@ local function first(answer, name)
   return values and values[0]
 end
 
+local function refuse(txn, status, body, field)
+  for _, name in ipairs(told) do
+    txn:set_var("txn.weir_told_" .. name:gsub("-", "_"), field(name) or "")
+  end
+  txn:set_var("txn.weir_body", body)
+  txn:set_var("txn.weir_refused", status)
+end
+
 core.register_action("weir_ask", { "http-req" }, function(txn, address)
+  local headers = question(txn)
+  if not headers then
+    refuse(txn, 431, "", function() end)
+    return
+  end
   local answer = core.httpclient():get({
-    url = "http://127.0.0.1/v1/auth/haproxy", dst = address, headers = question(txn),
+    url = "http://127.0.0.1/v1/auth/haproxy", dst = address, headers = headers,
   })
   if answer.status == 200 then
     if first(answer, "ratelimit") then -- a nil would become the number 0
@@ -52,11 +74,7 @@ core.register_action("weir_ask", { "http-req" }, function(txn, address)
       txn:set_var("txn.weir_policy", first(answer, "ratelimit-policy"))
     end
   elseif answer.status >= 400 and answer.status < 500 then -- also a request that Weir cannot read
-    for _, name in ipairs(told) do
-      txn:set_var("txn.weir_told_" .. name:gsub("-", "_"), first(answer, name) or "")
-    end
-    txn:set_var("txn.weir_body", answer.body or "")
-    txn:set_var("txn.weir_refused", answer.status)
+    refuse(txn, answer.status, answer.body or "", function(name) return first(answer, name) end)
   else
     txn:set_var("txn.weir_unasked", true)
   end

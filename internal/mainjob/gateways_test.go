@@ -195,6 +195,7 @@ func TestGateways(t *testing.T) {
 		t.Run(r.name+"/open", func(t *testing.T) {
 			f := front(t, r, r.open)
 			f.admitsAndDenies(t)
+			f.manyFields(t)
 			f.gateway(t, r.open, nil)
 			f.frozen(t, func() {
 				if w, text := f.ask(t, "127.0.0.2", "GET", "/api/x", nil); w.StatusCode != 200 || text != "served\n" {
@@ -226,6 +227,24 @@ func TestGateways(t *testing.T) {
 				t.Errorf("without Weir: %d %q", w.StatusCode, text)
 			}
 		})
+	}
+}
+
+// manyFields: no number of fields makes a gateway pass on what it could not ask
+// about, or fall over.
+func (f *fronted) manyFields(t *testing.T) {
+	t.Helper()
+	for n := 80; n <= 104; n++ {
+		var fields []string
+		for i := range n {
+			fields = append(fields, fmt.Sprintf("X-Field-%d", i), "x")
+		}
+		if w, text := f.ask(t, "127.0.0.4", "GET", "/api/x", nil, fields...); n > 90 && w.StatusCode == 200 && w.Header.Get("RateLimit") == "" {
+			t.Errorf("%d fields: passed on unasked, %q", n, text)
+		}
+	}
+	if w, _ := f.ask(t, "127.0.0.5", "GET", "/other", nil); w.StatusCode != 200 {
+		t.Errorf("after many fields: %d", w.StatusCode)
 	}
 }
 
