@@ -215,27 +215,36 @@ func canceled(err error) bool {
 // outage of a closed limit are sat out.
 func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error) {
 	bill := Bill{Charges: append([]Charge(nil), charges...)}
+	err := l.WaitBill(ctx, &bill)
+	return bill.Decision, err
+}
+
+// WaitBill is Wait for a bill that may be given back (see Undo), by who is let through
+// and does not go on. It sets the bill's Verb and MaxWait.
+func (l *Limiter) WaitBill(ctx context.Context, b *Bill) error {
+	b.Verb = algo.Take
 	for {
-		bill.MaxWait = algo.MaxWait * time.Microsecond
+		b.MaxWait = algo.MaxWait * time.Microsecond
 		if deadline, ok := ctx.Deadline(); ok {
-			bill.MaxWait = min(bill.MaxWait, max(0, time.Until(deadline)))
+			b.MaxWait = min(b.MaxWait, max(0, time.Until(deadline)))
 		}
-		if err := l.Decide(ctx, &bill); err != nil {
-			return bill.Decision, err
+		if err := l.Decide(ctx, b); err != nil {
+			return err
 		}
-		if bill.Allowed && bill.Delay > bill.MaxWait { // a leaky bucket's queue is longer than there is time
-			d := bill.Decision
-			d.Allowed, d.Reason, d.RetryAfter, d.Delay = false, Limited, d.Delay-bill.MaxWait, 0
-			return d, l.Undo(ctx, &bill)
+		if b.Allowed && b.Delay > b.MaxWait { // a leaky bucket's queue is longer than there is time
+			late := b.Delay - b.MaxWait
+			err := l.Undo(ctx, b)
+			b.Allowed, b.Reason, b.RetryAfter, b.Delay = false, Limited, late, 0
+			return err
 		}
-		if bill.Allowed {
-			return bill.Decision, l.Hold(ctx, &bill)
+		if b.Allowed {
+			return l.Hold(ctx, b)
 		}
-		if bill.RetryAfter == Never || bill.RetryAfter > bill.MaxWait || bill.final() {
-			return bill.Decision, nil
+		if b.RetryAfter == Never || b.RetryAfter > b.MaxWait || b.final() {
+			return nil
 		}
-		if err := sleep(ctx, bill.RetryAfter); err != nil {
-			return bill.Decision, err
+		if err := sleep(ctx, b.RetryAfter); err != nil {
+			return err
 		}
 	}
 }
@@ -286,6 +295,9 @@ func (l *Limiter) Undo(ctx context.Context, b *Bill) error {
 	}
 	if len(owed) == 0 {
 		return nil
+	}
+	for i := range b.Charges {
+		b.Charges[i].Receipt = Receipt{} // once
 	}
 	return l.Refund(context.WithoutCancel(ctx), owed...)
 }

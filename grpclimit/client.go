@@ -113,20 +113,28 @@ func (c *Client) wait(ctx context.Context, method, to string) error {
 	if c.Limiter == nil {
 		return nil
 	}
-	charges := c.Charges(ctx, method)
-	if len(charges) == 0 {
+	bill := weir.Bill{Charges: c.Charges(ctx, method)}
+	if len(bill.Charges) == 0 {
 		return nil
 	}
-	d, err := c.Limiter.Wait(within, charges...)
+	err := c.Limiter.WaitBill(within, &bill)
 	switch {
 	case ctx.Err() != nil:
-		return status.FromContextError(ctx.Err()).Err()
+		err = status.FromContextError(ctx.Err()).Err()
 	case err != nil && within.Err() == nil:
-		return undecided(err)
-	case err != nil || !d.Allowed: // who was let through just at the end of its time is let through
-		return held("our own limit", d.RetryAfter)
+		err = undecided(err)
+	case err != nil || !bill.Allowed: // who is let through just at the end of its time is let through
+		err = held("our own limit", bill.RetryAfter)
+	default:
+		err = c.sitOut(ctx, within, to)
 	}
-	return c.sitOut(ctx, within, to)
+	if err == nil {
+		return nil
+	}
+	if undone := c.Limiter.Undo(ctx, &bill); undone != nil { // who is not sent has used nothing
+		return errors.Join(err, undone)
+	}
+	return err
 }
 
 // sitOut waits until the server's quiet is over.

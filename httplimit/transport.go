@@ -125,9 +125,8 @@ func mayWait(r *http.Request, end, until time.Time) bool {
 }
 
 // wait holds r back until the upstream and our limit let it go, but not beyond
-// the time until. Our limit is
-// asked between two looks at the upstream: while it held r back, an answer to
-// another request may have asked for quiet.
+// the time until. Our limit is asked between two looks at the upstream: while it held
+// r back, an answer to another request may have asked for quiet.
 func (t *Transport) wait(r *http.Request, to string, until time.Time) error {
 	ctx, cancel := context.WithDeadline(r.Context(), until)
 	defer cancel()
@@ -137,20 +136,29 @@ func (t *Transport) wait(r *http.Request, to string, until time.Time) error {
 	if t.Limiter == nil {
 		return r.Context().Err()
 	}
-	if charges := t.Charges(r); len(charges) > 0 {
-		d, err := t.Limiter.Wait(ctx, charges...)
-		switch {
-		case r.Context().Err() != nil:
-			return r.Context().Err()
-		case err != nil && ctx.Err() != nil:
-			return &HeldError{For: d.RetryAfter + d.Delay}
-		case err != nil:
-			return err
-		case !d.Allowed:
-			return &HeldError{For: d.RetryAfter}
-		}
+	bill := weir.Bill{Charges: t.Charges(r)}
+	if len(bill.Charges) == 0 {
+		return r.Context().Err()
 	}
-	return t.sitOut(ctx, to)
+	err := t.Limiter.WaitBill(ctx, &bill)
+	switch {
+	case r.Context().Err() != nil:
+		err = r.Context().Err()
+	case err != nil && ctx.Err() != nil:
+		err = &HeldError{For: bill.RetryAfter + bill.Delay}
+	case err != nil:
+	case !bill.Allowed:
+		err = &HeldError{For: bill.RetryAfter}
+	default:
+		err = t.sitOut(ctx, to)
+	}
+	if err == nil {
+		return nil
+	}
+	if undone := t.Limiter.Undo(ctx, &bill); undone != nil { // who is not sent has used nothing
+		return errors.Join(err, undone)
+	}
+	return err
 }
 
 // sitOut waits until the upstream's quiet is over.

@@ -246,6 +246,40 @@ func TestTransportContext(t *testing.T) {
 	})
 }
 
+// While our limit holds a request back, the upstream asks for more quiet than it may
+// wait for: it is not sent, and has used nothing.
+func TestTransportGivesBackWhatIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &upstream{start: time.Now(), script: []answer{{200, nil}, {429, map[string]string{"Retry-After": "3600"}}}}
+		l, ours := limiter(t, weir.Options{}), limit(t, "1/min algorithm=token_bucket")
+		tr := transport(t, httplimit.TransportOptions{Base: u, Limiter: l, MaxWait: 2 * time.Minute, Charges: func(r *http.Request) []weir.Charge {
+			if r.URL.Path == "/free" {
+				return nil
+			}
+			return []weir.Charge{ours.Charge("a")}
+		}})
+		if _, err := send(t, tr, "GET", "http://a/", nil); err != nil {
+			t.Fatal(err)
+		}
+		waits := make(chan error)
+		go func() {
+			_, err := tr.RoundTrip(httptest.NewRequest("GET", "http://a/", nil))
+			waits <- err
+		}()
+		synctest.Wait()
+		if status, err := send(t, tr, "GET", "http://a/free", nil); err != nil || status != 429 {
+			t.Fatal(status, err)
+		}
+		var held *httplimit.HeldError
+		if err := <-waits; !errors.As(err, &held) || !held.Upstream {
+			t.Errorf("%v", err)
+		}
+		if d, err := l.Peek(t.Context(), ours.Charge("a")); err != nil || !d.Allowed {
+			t.Errorf("what was not sent was charged: %+v %v", d, err)
+		}
+	})
+}
+
 type closed struct {
 	io.Reader
 	closed bool
