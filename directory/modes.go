@@ -80,7 +80,7 @@ func (d *Directory) SetSwitch(ctx context.Context, s Switch) error {
 		field = everyRule
 	}
 	if s.Left <= 0 {
-		return client.Do(ctx, client.B().Hdel().Key(d.modesKey()).Field(field).Build()).Error()
+		return d.conn.Came(client.Do(ctx, client.B().Hdel().Key(d.modesKey()).Field(field).Build()).Error())
 	}
 	now, err := clock(client.Do(ctx, client.B().Time().Build()))
 	if err != nil {
@@ -96,7 +96,7 @@ func (d *Directory) SetSwitch(ctx context.Context, s Switch) error {
 	}
 	var faults error
 	for _, r := range client.DoMulti(ctx, commands...) {
-		faults = errors.Join(faults, r.Error())
+		faults = errors.Join(faults, d.conn.Came(r.Error()))
 	}
 	return faults
 }

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -44,4 +45,25 @@ func TestASwitchOutlivesAnotherOfTheSameMoment(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
+}
+
+// TestASwitchFollowsTheName to the server that it leads to after a failover, though the
+// one before still answers, as a replica.
+func TestASwitchFollowsTheName(t *testing.T) {
+	old, next := testredis.Start(t), testredis.Start(t)
+	way := testredis.StartProxy(t, old.Addr)
+	d, err := Open(way.URL(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	host, _, _ := strings.Cut(next.Addr, ":")
+	way.Lead(next.Addr)
+	old.Must(t, "REPLICAOF", host, "1") // nobody is there: only that it refuses writes counts
+	until(t, func() string {
+		if err := d.SetSwitch(t.Context(), Switch{Rule: "login", Mode: policy.Shadow, Left: time.Hour}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 }

@@ -36,6 +36,7 @@ func (s *Service) listen(ctx context.Context) {
 			} else {
 				err = s.read(ctx, client)
 			}
+			err = s.home.Came(err)
 		}
 		if err == nil || ctx.Err() != nil {
 			continue

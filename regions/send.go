@@ -121,6 +121,6 @@ func (s *Service) send(ctx context.Context, l *Letter) error {
 	s.count(len(body))
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return postScript.Exec(ctx, client, []string{s.key("in")},
-		[]string{s.most, "f", s.o.Region, "k", s.o.Store.Fingerprint(), "b", rueidis.BinaryString(body)}).Error()
+	return s.away[l.Peer].Came(postScript.Exec(ctx, client, []string{s.key("in")},
+		[]string{s.most, "f", s.o.Region, "k", s.o.Store.Fingerprint(), "b", rueidis.BinaryString(body)}).Error())
 }

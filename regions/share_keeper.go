@@ -116,7 +116,7 @@ func (k *keeper) beat(service context.Context) error {
 		return err
 	}
 	for space, units := range s.shares.counted() {
-		err = errors.Join(err, client.Do(ctx, client.B().Hincrby().Key(s.key("asked")).Field(space).Increment(units).Build()).Error())
+		err = errors.Join(err, s.home.Came(client.Do(ctx, client.B().Hincrby().Key(s.key("asked")).Field(space).Increment(units).Build()).Error()))
 	}
 	if err != nil {
 		return err
@@ -166,8 +166,8 @@ func (k *keeper) say(ctx context.Context, peer, body string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.beats(sayWithin))
 	defer cancel()
-	return client.Do(ctx, client.B().Set().Key(k.s.key("said:"+k.s.o.Region)).
-		Value(k.s.o.Store.Fingerprint()+" "+body).Px(k.beats(sayLife)).Build()).Error()
+	return k.s.away[peer].Came(client.Do(ctx, client.B().Set().Key(k.s.key("said:"+k.s.o.Region)).
+		Value(k.s.o.Store.Fingerprint()+" "+body).Px(k.beats(sayLife)).Build()).Error())
 }
 
 // heard returns what a peer said a moment ago, or "".
@@ -198,7 +198,7 @@ func (k *keeper) leads(ctx context.Context, client rueidis.Client) (bool, error)
 	key := k.s.key("leader")
 	err := client.Do(ctx, client.B().Set().Key(key).Value(k.s.id).Nx().Px(k.beats(sayLife)).Build()).Error()
 	if err == nil || !rueidis.IsRedisNil(err) {
-		return err == nil, err
+		return err == nil, k.s.home.Came(err)
 	}
 	who, err := text(client.Do(ctx, client.B().Get().Key(key).Build()))
 	if err != nil || who != k.s.id {

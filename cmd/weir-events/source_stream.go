@@ -71,6 +71,7 @@ func (s *streamSource) next(ctx context.Context) (batch, error) {
 		s.mine = "0"
 	}
 	entries, err := s.entries(ctx, client)
+	err = s.conn.Came(err)
 	if refused, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(refused.Error(), "NOGROUP") {
 		s.out = false
 		return batch{}, s.create(ctx) // the stream was removed

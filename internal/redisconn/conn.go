@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -179,6 +180,16 @@ func (c *Conn) Renew() {
 	if c.dial() == nil {
 		(*old).Close()
 	}
+}
+
+// Came takes note of what came of a command: where it was refused because the server
+// has become a replica, the connections are renewed. It returns err.
+func (c *Conn) Came(err error) error {
+	answer, ok := rueidis.IsRedisErr(err)
+	if ok && !c.cluster && (strings.Contains(answer.Error(), "READONLY ") || strings.HasPrefix(answer.Error(), "MASTERDOWN")) {
+		c.Renew()
+	}
+	return err
 }
 
 // keepDialing tries until it succeeds. Its pauses are jittered, so that many

@@ -55,7 +55,7 @@ func (s *redisSink) Write(ctx context.Context, events []Event) (written int, err
 		commands[i] = s.add(client, &events[i])
 	}
 	for i, r := range client.DoMulti(ctx, commands...) {
-		if err := r.Error(); err != nil {
+		if err := s.conn.Came(r.Error()); err != nil {
 			if refused, ok := rueidis.IsRedisErr(err); ok { // it may quote the key, which is ours
 				err = errors.New(refused.Error())
 			}
