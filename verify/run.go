@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/weirhq/weir"
@@ -13,7 +14,7 @@ import (
 type Options struct {
 	Histories int      // random histories over all promises; 0 is 10,000
 	Seed      uint64   // 0 draws one; the report says which
-	First     int      // number of the first history: Seed, First and Histories 1 repeat one
+	First     int      // number of the first history, 0 and more: Seed, First and Histories 1 repeat one
 	Only      []string // names of promises; empty is all, and the embedded vectors
 }
 
@@ -32,6 +33,13 @@ const (
 func Run(ctx context.Context, open Open, o Options) (Report, error) {
 	if o.Histories == 0 {
 		o.Histories = usualHistories
+	}
+	// A number out of range would run no history and call it a pass.
+	switch {
+	case o.Histories < 0:
+		return Report{}, &weir.InputError{Field: "histories", Problem: "must not be negative"}
+	case o.First < 0 || o.First > math.MaxInt-o.Histories:
+		return Report{}, &weir.InputError{Field: "first", Problem: "must lie between 0 and what leaves room for the histories"}
 	}
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64() | 1

@@ -2,9 +2,13 @@ package verify
 
 import (
 	"context"
+	"errors"
+	"math"
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/weirhq/weir"
 )
 
 // histories is how many a test runs; the environment makes a soak of it:
@@ -44,5 +48,21 @@ func TestPromises(t *testing.T) {
 				t.Errorf("and %d more", r.Failed-len(r.Failures))
 			}
 		})
+	}
+}
+
+// Numbers out of range are said: they ran no history and passed, or were a panic.
+func TestRunRefusesNumbersOutOfRange(t *testing.T) {
+	for field, options := range map[string][]Options{
+		"histories": {{Histories: -1}},
+		"first":     {{First: -1, Histories: 1}, {First: math.MaxInt, Histories: 1}, {First: math.MaxInt - 5}},
+	} {
+		for _, o := range options {
+			_, err := Run(context.Background(), engines["memory"], o)
+			var input *weir.InputError
+			if !errors.As(err, &input) || input.Field != field {
+				t.Errorf("%+v: %v, want an error of %s", o, err, field)
+			}
+		}
 	}
 }

@@ -30,6 +30,9 @@ type bench struct {
 	asJSON        bool
 }
 
+// mostClients bounds what a slip of the finger takes in memory.
+const mostClients = 100_000
+
 func newBench() *cobra.Command {
 	b := &bench{}
 	cmd := &cobra.Command{
@@ -121,8 +124,8 @@ func (b *bench) check() (limit weir.Limit, err error) {
 	switch {
 	case b.limit == "":
 		return limit, misuse(`weir bench --limit 100/min`, "--limit is missing")
-	case b.load.Clients < 1:
-		return limit, misuse("", "--clients must be at least 1")
+	case b.load.Clients < 1 || b.load.Clients > mostClients:
+		return limit, misuse("", "--clients must lie between 1 and %d", mostClients)
 	case b.load.Keys < 1:
 		return limit, misuse("", "--keys must be at least 1")
 	case b.load.Duration <= 0:

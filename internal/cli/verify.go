@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -74,6 +75,8 @@ func runVerify(ctx context.Context, w io.Writer, vectors, store string, o verify
 		report, err = verify.Vectors(ctx, cases, open)
 	case o.Histories < 1:
 		return misuse("", "--histories must be at least 1")
+	case o.First < 0 || o.First > math.MaxInt-o.Histories:
+		return misuse("", "--first must lie between 0 and what leaves room for --histories")
 	default:
 		report, err = verify.Run(ctx, open, o)
 	}
