@@ -277,7 +277,7 @@ func (r *result) nginxLimit(d *directive, s *scope, zones map[string]zone) {
 		one.limit += fmt.Sprintf(" algorithm=leaky_bucket burst=%d", burst)
 	}
 	if delay != "" {
-		one.differs = append(one.differs, "nginx slows requests down from the "+delay+"th on; here all of the burst go at once.")
+		one.differs = append(one.differs, "nginx slows requests down past delay="+delay+"; here all of the burst go at once.")
 	}
 	var notes []string
 	one.key, notes = nginxKey(z.key)
