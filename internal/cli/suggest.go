@@ -80,5 +80,8 @@ func writeNew(name string, text []byte) error {
 		return misuse("", "--output: %w", err)
 	}
 	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil { // a full disk: the next try has to find its name free
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
 }
