@@ -80,6 +80,12 @@ func TestClosed(t *testing.T) {
 			}
 		})
 	}
+	h := newHarness(t, Options{Shadow: true}, "f.yaml", file(", weir: {on_store_failure: closed}"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if answer, err := h.Decide(ctx, request(1, described([]string{"k=v"})...)); err != nil || answer.GetOverallCode() != ok || h.Stats().Shadowed != 1 {
+		t.Errorf("in shadow, with a caller that has gone: %v, %v", answer, err)
+	}
 	if problem := refused("domain: d\ndescriptors: [{key: k, shadow_mode: true, weir: {on_store_failure: closed}, rate_limit: {unit: hour, requests_per_unit: 1}}]"); !strings.Contains(problem, "choose one") {
 		t.Errorf("shadow and closed: %q", problem)
 	}

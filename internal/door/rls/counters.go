@@ -63,7 +63,7 @@ const (
 // of returns the counts with this name. Beyond the bound, unless the name is
 // fixed by the file, that is the one of its domain that stands for all others.
 func (c *counters) of(domain string, path []string, fixed bool) *Counts {
-	name := domain + "\x00" + strings.Join(path, "\x00")
+	name := domain + "\x00" + strings.Join(labels(path), "\x00")
 	if len(name) > maxName && !fixed {
 		name, path = domain+"\x00other", []string{"other"}
 	}
@@ -90,6 +90,15 @@ func (c *counters) of(domain string, path []string, fixed bool) *Counts {
 		c.series[name] = counts
 	}
 	return counts
+}
+
+// labels returns how a path is told: its first segment and the others, joined by
+// dots, which values may hold as well. What is told alike is one series.
+func labels(path []string) []string {
+	if len(path) <= 2 {
+		return path
+	}
+	return []string{path[0], strings.Join(path[1:], ".")}
 }
 
 // unknownDomain counts a request for a domain that no file has.

@@ -42,3 +42,24 @@ func TestPrometheus(t *testing.T) {
 		}
 	}
 }
+
+// Levels are joined by dots, and a value may hold one: two names that come out the
+// same are one series, or nothing of the daemon could be scraped any more.
+func TestPrometheusJoinsWhatReadsTheSame(t *testing.T) {
+	h := newHarness(t, Options{}, "f.yaml", "domain: d\ndescriptors:\n"+
+		"- {key: a, descriptors: [{key: user, detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 5}, descriptors: ["+
+		"{key: path, detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 5}}]}]}")
+	h.hit(1, "a", "1", "user", "bob", "path", "x")
+	h.hit(2, "a", "1", "user", "bob.path_x")
+	registry := prometheus.NewRegistry()
+	must(t, registry.Register(h.Service))
+	families, err := registry.Gather()
+	must(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if labels := m.GetLabel(); f.GetName() == "ratelimit_service_rate_limit_total_hits" && labels[2].GetValue() == "user_bob.path_x" && m.GetCounter().GetValue() != 3 {
+				t.Errorf("%v hits, want 3", m.GetCounter().GetValue())
+			}
+		}
+	}
+}

@@ -137,7 +137,7 @@ func (s *Service) refuse(problem string) error {
 // the daemon is closing.
 func (s *Service) undecided(c *call, q *rlsv3.RateLimitRequest, err error) (*rlsv3.RateLimitResponse, error) {
 	if c.closed() {
-		return c.refusal(q), nil
+		return s.shadow(c.refusal(q)), nil
 	}
 	s.counters.serviceErrors.Add(1)
 	switch {

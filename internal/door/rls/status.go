@@ -107,16 +107,22 @@ func (c *call) response(s *Service, q *rlsv3.RateLimitRequest) *rlsv3.RateLimitR
 	}
 	if refused || closed || quotas > 0 && quotas == quotasOver {
 		r.OverallCode = over
-		if s.Shadow {
-			r.OverallCode = ok
-			s.counters.shadowed.Add(1)
-		}
+		r = s.shadow(r)
 	}
 	if s.Headers[0] != "" && nearest >= 0 {
 		r.ResponseHeadersToAdd = s.headers(statuses[nearest].CurrentLimit, &statuses[nearest])
 	}
 	if s.Metadata {
 		r.DynamicMetadata = c.metadata(q, statuses)
+	}
+	return r
+}
+
+// shadow lets an answer that refuses pass where the whole service is in shadow.
+func (s *Service) shadow(r *rlsv3.RateLimitResponse) *rlsv3.RateLimitResponse {
+	if s.Shadow {
+		r.OverallCode = ok
+		s.counters.shadowed.Add(1)
 	}
 	return r
 }
