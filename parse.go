@@ -114,6 +114,10 @@ func whole(s string) (int64, string) {
 	return n, ""
 }
 
+// longestName bounds the name in a limit that comes as text: it stands in the key of
+// each balance and in header lines, and is not to be longer than a key may be.
+const longestName = 256
+
 func (l *Limit) parseOption(w string, seen *[5]bool) string {
 	key, value, ok := strings.Cut(w, "=")
 	once := func(i int) bool { was := seen[i]; seen[i] = true; return was }
@@ -147,6 +151,9 @@ func (l *Limit) parseOption(w string, seen *[5]bool) string {
 	case "name":
 		if once(2) {
 			return key + "= is given twice"
+		}
+		if len(value) > longestName {
+			return fmt.Sprintf("name= is longer than %d bytes", longestName)
 		}
 		l.name = value
 	case "on_store_failure":

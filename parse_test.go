@@ -169,6 +169,7 @@ func TestParseLimitRefuses(t *testing.T) {
 		"10/s burst=-1":                         "burst= must be whole and not negative",
 		"10/s burst=2 burst=3":                  "burst= is given twice",
 		"10/s name=a name=b":                    "name= is given twice",
+		"10/s name=" + strings.Repeat("n", 257): "name= is longer than 256 bytes",
 		"10/s on_store_failure=fail":            `unknown on_store_failure "fail"; use local share open closed`,
 		"10/s algorithm=bucket":                 `unknown algorithm "bucket"` + kinds,
 		"10/s burst=1 algorithm=fixed_window":   "fixed_window has no burst; burst= goes with token_bucket and leaky_bucket",
