@@ -28,7 +28,9 @@ func Hold(status int, h http.Header, now time.Time) time.Duration {
 		return 0
 	}
 	if lines := h["Ratelimit"]; len(lines) > 0 {
-		return seconds(spentFor(lines))
+		if n, ok := spentFor(lines); ok {
+			return seconds(n)
+		}
 	}
 	if d, ok := spentTriple(h, "Ratelimit-Remaining", "Ratelimit-Reset", now); ok {
 		return d
@@ -49,9 +51,9 @@ func retryAfter(s string, now time.Time) (time.Duration, bool) {
 	return max(0, t.Sub(now)), true
 }
 
-// spentFor returns the longest t of the quotas that have nothing left.
-func spentFor(lines []string) int64 {
-	longest := int64(0)
+// spentFor returns the longest t of the quotas that have nothing left, and reports
+// whether the field could be read.
+func spentFor(lines []string) (longest int64, ok bool) {
 	if list, err := ParseList(lines); err == nil {
 		for i := range list {
 			if r, ok := list[i].Integer("r"); ok && r == 0 {
@@ -59,17 +61,17 @@ func spentFor(lines []string) int64 {
 				longest = max(longest, t)
 			}
 		}
-		return longest
+		return longest, true
 	}
 	dict, err := ParseDictionary(lines)
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	m := Member{Params: dict}
 	if r, ok := m.Integer("remaining"); ok && r == 0 {
 		longest, _ = m.Integer("reset")
 	}
-	return longest
+	return longest, true
 }
 
 // epochFrom is where a reset must be an instant: as a delay it were 31 years. From
@@ -84,11 +86,13 @@ func spentTriple(h http.Header, remaining, reset string, now time.Time) (time.Du
 	if !ok {
 		return 0, false
 	}
-	n, ok := wholeSeconds(h.Get(reset))
-	if !ok || left > 0 {
+	if left > 0 {
 		return 0, true
 	}
+	n, ok := wholeSeconds(h.Get(reset))
 	switch {
+	case !ok:
+		return 0, false
 	case n >= millisFrom:
 		return max(0, time.UnixMilli(n).Sub(now)), true
 	case n >= epochFrom:

@@ -185,6 +185,8 @@ func TestHold(t *testing.T) {
 		{"draft-11, the longest of the spent", 200, `{"Ratelimit":["\"a\";r=0;t=50, \"b\";r=9;t=90","\"c\";r=0;t=70"]}`, 70 * time.Second},
 		{"draft-11, no t", 200, `{"Ratelimit":["\"a\";r=0"]}`, 0},
 		{"draft-11, broken", 200, `{"Ratelimit":["\"a\";r=0;t=50,"]}`, 0},
+		{"draft-11, broken, beside a triple", 200, `{"Ratelimit":["\"a\";r=0;t=50,"],"Ratelimit-Remaining":["0"],"Ratelimit-Reset":["7"]}`, 7 * time.Second},
+		{"triple, broken, beside x", 200, `{"Ratelimit-Remaining":["0"],"Ratelimit-Reset":["7s"],"X-Ratelimit-Remaining":["0"],"X-Ratelimit-Reset":["9"]}`, 9 * time.Second},
 		{"draft-11, from a cache", 200, `{"Age":["3"],"Ratelimit":["\"a\";r=0;t=50"]}`, 0},
 		{"draft-07", 200, `{"Ratelimit":["limit=5, remaining=0, reset=60"]}`, time.Minute},
 		{"draft-07, something left", 200, `{"Ratelimit":["limit=5, remaining=4, reset=60"]}`, 0},
