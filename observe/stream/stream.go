@@ -64,6 +64,7 @@ type Stream struct {
 
 	wake    chan struct{} // something is in filled
 	stop    chan struct{}
+	end     time.Time // when the last try is over; the writer's
 	writer  sync.WaitGroup
 	written atomic.Int64
 	dropped atomic.Int64
@@ -207,13 +208,20 @@ func (s *Stream) deliver(events []Event) bool {
 	pause := pauseLeast
 	var told time.Time
 	for len(events) > 0 {
-		ending := false
+		ending, until := false, time.Now().Add(lastTry)
 		select {
 		case <-s.stop:
-			ending = true
+			if ending = true; s.end.IsZero() {
+				s.end = until
+			}
+			until = s.end
 		default:
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), lastTry)
+		if ending && !time.Now().Before(until) { // it takes what it is given, too slowly
+			s.dropped.Add(int64(len(events)))
+			return false
+		}
+		ctx, cancel := context.WithDeadline(context.Background(), until)
 		n, err := s.sink.Write(ctx, events)
 		cancel()
 		s.written.Add(int64(n))
@@ -240,7 +248,8 @@ func (s *Stream) deliver(events []Event) bool {
 }
 
 // Close writes what is buffered, once more if the sink does not take it, and
-// closes the sink. What is left counts as dropped.
+// closes the sink. All of that takes three seconds, and as much again for a write
+// that was under way. What is left counts as dropped.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	was := s.closed

@@ -284,11 +284,34 @@ func TestTheEndOfAStreamWhoseSinkIsDumb(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > 2*lastTry {
+		if took := time.Since(began); took > 3*lastTry { // this sink knows no deadline
 			t.Errorf("the end took %v", took)
 		}
 		if s.Dropped() != 2*10*flightEvents {
 			t.Errorf("%d dropped", s.Dropped())
+		}
+	})
+}
+
+// TestTheEndIsOneTry: what waits is written within one last try, however slowly the
+// sink takes it: a service manager waits for seconds and not for minutes.
+func TestTheEndIsOneTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{fault: func(events []Event) (int, error) {
+			<-time.After(lastTry - time.Millisecond)
+			return len(events), nil
+		}}
+		s := New(k, Options{Admitted: 10_000})
+		decide(t, s, defaultBuffer)
+		begin := time.Now()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > 3*lastTry { // this sink knows no deadline
+			t.Errorf("the end took %v", took)
+		}
+		if s.Written()+s.Dropped() != defaultBuffer || s.Dropped() == 0 {
+			t.Errorf("%d written and %d dropped of %d", s.Written(), s.Dropped(), defaultBuffer)
 		}
 	})
 }
