@@ -1,11 +1,14 @@
 package frameworks
 
 import (
+	"net/netip"
+
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/gate"
 	"github.com/weirhq/weir/headers"
+	"github.com/weirhq/weir/identity"
 )
 
 // Fiber returns a middleware for fiber, whose requests are not those of net/http:
@@ -13,11 +16,12 @@ import (
 // other framework is served.
 //
 //	format, err := headers.New(headers.Options{})
-//	app.Use(frameworks.Fiber(l, format, func(c fiber.Ctx) string { return "ip:" + c.IP() }, weir.PerMinute(100)))
+//	key, err := frameworks.FiberIP(netip.MustParsePrefix("10.0.0.0/8"))
+//	app.Use(frameworks.Fiber(l, format, key, weir.PerMinute(100)))
 //
-// Behind a proxy c.IP believes what fiber's TrustProxy says. An empty key is
-// refused as bad input: give every request one. A leaky bucket admits what need
-// not wait.
+// An empty key is refused as bad input: give every request one. A key may be a
+// text that fiber uses again, such as that of c.Get. A leaky bucket admits what
+// need not wait.
 func Fiber(l *weir.Limiter, format *headers.Format, key func(fiber.Ctx) string, limits ...weir.Limit) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		bill := weir.Bill{}
@@ -40,4 +44,35 @@ func Fiber(l *weir.Limiter, format *headers.Format, key func(fiber.Ctx) string, 
 		c.Set(fiber.HeaderContentType, contentType)
 		return c.Status(answer.Status).Send(body)
 	}
+}
+
+// FiberIP keys by the client's address as httplimit.ByIP does: it believes the
+// proxies in trusted and nobody else, and a /64 of IPv6 is one client. c.IP is not
+// enough for that: behind a proxy it takes the first address of X-Forwarded-For,
+// which is the client's own to choose, and of IPv6 each address is another client.
+func FiberIP(trusted ...netip.Prefix) (func(fiber.Ctx) string, error) {
+	resolver, err := identity.NewResolver(identity.Config{ClientIP: identity.ClientIP{TrustedProxies: trusted}})
+	if err != nil {
+		return nil, err
+	}
+	return func(c fiber.Ctx) string {
+		call := identity.Call{Header: fiberHeader{c}}
+		call.Peer, call.Unix = identity.ParsePeer(c.RequestCtx().RemoteAddr().String())
+		caller := resolver.Locate(&call)
+		if !caller.Network.IsValid() {
+			return "no address" // a unix socket whose proxy says nothing
+		}
+		return string(identity.AppendNetwork([]byte("ip:"), caller.Network))
+	}, nil
+}
+
+// fiberHeader gives the fields of a request to identity, which reads more than one
+// line of a field.
+type fiberHeader struct{ fiber.Ctx }
+
+func (h fiberHeader) Values(name string) (values []string) {
+	for _, v := range h.Request().Header.PeekAll(name) {
+		values = append(values, string(v))
+	}
+	return values
 }

@@ -2,10 +2,13 @@ package frameworks
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -84,8 +87,12 @@ func TestFiber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	key, err := FiberIP()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ran, app := 0, fiber.New()
-	app.Use(Fiber(limiter(t), format, func(c fiber.Ctx) string { return "ip:" + c.IP() }, weir.PerMinute(2)))
+	app.Use(Fiber(limiter(t), format, key, weir.PerMinute(2)))
 	app.Get("/x", func(c fiber.Ctx) error { ran++; return c.SendString("hello") })
 	held(t, func(r *http.Request) *http.Response {
 		w, err := app.Test(r)
@@ -94,4 +101,60 @@ func TestFiber(t *testing.T) {
 		}
 		return w
 	}, &ran)
+}
+
+// TestFiberTellsClientsApart: behind a proxy nobody chooses an address, and a network
+// of IPv6 is one client.
+func TestFiberTellsClientsApart(t *testing.T) {
+	format, err := headers.New(headers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := FiberIP(netip.MustParsePrefix("127.0.0.1/32"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := fiber.New(fiber.Config{ // what c.IP goes by
+		TrustProxy: true, ProxyHeader: "X-Forwarded-For", EnableIPValidation: true,
+		TrustProxyConfig: fiber.TrustProxyConfig{Proxies: []string{"127.0.0.1"}},
+	})
+	app.Use(Fiber(limiter(t), format, key, weir.PerMinute(1)))
+	app.Get("/x", func(c fiber.Ctx) error { return c.SendString("hello") })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true}); err != nil {
+			t.Error(err)
+		}
+	})
+	defer served.Wait()
+	defer func() { _ = app.Shutdown() }() // what is wrong with it Listener says
+	for _, one := range []struct {
+		from   string
+		status int
+	}{
+		{"198.51.100.1, 203.0.113.9", 200},
+		{"198.51.100.2, 203.0.113.9", 429}, // an address of its own choice
+		{"198.51.100.1, 203.0.113.8", 200},
+		{"2001:db8::1", 200},
+		{"2001:db8::2", 429},
+		{"2001:db8:0:1::1", 200},
+	} {
+		r, err := http.NewRequest("GET", "http://"+l.Addr().String()+"/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Forwarded-For", one.from)
+		r.Close = true
+		w, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.StatusCode != one.status || w.Body.Close() != nil {
+			t.Errorf("%s: %d, want %d", one.from, w.StatusCode, one.status)
+		}
+	}
 }
