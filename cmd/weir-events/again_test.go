@@ -113,6 +113,7 @@ func TestWhatNoDatabaseTakesIsNoEvent(t *testing.T) {
 		"infinite weight": func(f map[string]string) { f["weight"] = "+Inf" },
 		"zero byte in id": func(f map[string]string) { f["id"] = "a\x00b" },
 		"no UTF-8 in id":  func(f map[string]string) { f["id"] = "a\xffb" },
+		"an endless id":   func(f map[string]string) { f["id"] = strings.Repeat("a", 8192) }, // PostgreSQL indexes 2,704 bytes
 	} {
 		fields := map[string]string{}
 		pairs := good.Fields()

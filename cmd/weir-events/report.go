@@ -122,12 +122,12 @@ func readTally(ctx context.Context, from string, since int64, callers int) (*tal
 	if path, ok := strings.CutPrefix(from, "jsonl:"); ok {
 		return tallyLines(path, since)
 	}
-	to, err := openTarget(ctx, from)
+	db, err := openRead(from)
 	if err != nil {
 		return nil, err
 	}
-	t, err := to.(*sqlTarget).tally(ctx, since, callers)
-	return t, errors.Join(err, to.close())
+	t, err := db.tally(ctx, since, callers)
+	return t, errors.Join(err, db.close())
 }
 
 func tallyLines(path string, since int64) (*tally, error) {
@@ -162,7 +162,12 @@ func tallyLines(path string, since int64) (*tally, error) {
 // tally has the database sum up, and return so many callers.
 func (t *sqlTarget) tally(ctx context.Context, since int64, callers int) (*tally, error) {
 	sums := newTally()
+	failed := false // one error is enough
 	each := func(query string, row func(scan func(...any) error) error, more ...any) (err error) {
+		if failed {
+			return nil
+		}
+		defer func() { failed = err != nil }()
 		rows, err := t.db.QueryContext(ctx, query, append([]any{since}, more...)...)
 		if err != nil {
 			return err

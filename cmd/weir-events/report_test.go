@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -101,5 +104,37 @@ func TestAReportNamesAsManyCallersAsItIsAsked(t *testing.T) {
 				t.Errorf("%s: %d callers of %d, the last %v", name, len(r.Callers), n, r.Callers[len(r.Callers)-1])
 			}
 		}
+	}
+}
+
+// TestAReportMakesNothing: who misspells a database hears of it, and is not told that
+// there were no events in it; and who may only read may have a report.
+func TestAReportMakesNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "misspelt.db")
+	if out, status := finish(t, "report", "--from", "sqlite:"+file); status == 0 || !strings.Contains(out, "misspelt.db") {
+		t.Errorf("of no file it ends with %d: %s", status, out)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it makes the file: %v", err)
+	}
+	url := startPostgres(t)
+	if out, status := finish(t, "report", "--from", url); status == 0 || !strings.Contains(out, "weir_events") {
+		t.Errorf("of a database without tables it ends with %d: %s", status, out)
+	}
+	target, err := openTarget(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.close()
+	if _, err := target.keep(t.Context(), "", batch{events: []stream.Event{{ID: "1", Rule: "login", Weight: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{"CREATE ROLE reader LOGIN", "GRANT SELECT ON weir_events TO reader"} {
+		if _, err := target.(*sqlTarget).db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := must(t, "report", "--from", strings.Replace(url, "weir@", "reader@", 1)); !strings.Contains(out, "login") {
+		t.Error(out)
 	}
 }

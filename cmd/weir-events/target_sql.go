@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
@@ -34,38 +35,51 @@ CREATE TABLE IF NOT EXISTS weir_positions (source text PRIMARY KEY, position tex
 
 // openSQLite opens a file. A committed batch is on the disk: the event is
 // acknowledged right after.
-func openSQLite(ctx context.Context, file string) (target, error) {
-	q := url.Values{}
-	for _, pragma := range []string{"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)"} {
-		q.Add("_pragma", pragma)
+func openSQLite(file string) (*sqlTarget, error) {
+	return sqlite(file, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)")
+}
+
+// readSQLite opens a file that is there. Who reads has to write in its folder, as
+// SQLite has it: there stands what readers and the writer share.
+func readSQLite(file string) (*sqlTarget, error) {
+	if _, err := os.Stat(file); err != nil {
+		return nil, misuse("sqlite:%w", err)
 	}
-	q.Set("_txlock", "immediate")
+	return sqlite(file, "rw", "busy_timeout(10000)")
+}
+
+func sqlite(file, mode string, pragmas ...string) (*sqlTarget, error) {
+	q := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": pragmas}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
 		return nil, misuse("sqlite:%s: %w", file, err)
 	}
 	db.SetMaxOpenConns(1) // it has one writer anyway
-	return prepared(ctx, db)
+	return &sqlTarget{db}, nil
 }
 
-func openPostgres(ctx context.Context, name string) (target, error) {
+func openPostgres(name string) (*sqlTarget, error) {
 	db, err := sql.Open("pgx", name)
 	if err != nil { // its text may hold the password
 		return nil, misuse("the postgres URL cannot be read")
 	}
-	return prepared(ctx, db)
+	return &sqlTarget{db}, nil
 }
 
-func prepared(ctx context.Context, db *sql.DB) (target, error) {
+// prepared returns t with its tables, which are made if they are not there.
+func prepared(ctx context.Context, t *sqlTarget, err error) (target, error) {
+	if err != nil {
+		return nil, err
+	}
 	for statement := range strings.SplitSeq(tables, ";") {
 		// Two that create the table at a time: to PostgreSQL one is in the other's way.
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			if _, err = db.ExecContext(ctx, statement); err != nil {
-				return nil, errors.Join(fmt.Errorf("the tables cannot be made: %w", err), db.Close())
+		if _, err := t.db.ExecContext(ctx, statement); err != nil {
+			if _, err = t.db.ExecContext(ctx, statement); err != nil {
+				return nil, errors.Join(fmt.Errorf("the tables cannot be made: %w", err), t.close())
 			}
 		}
 	}
-	return &sqlTarget{db}, nil
+	return t, nil
 }
 
 func (t *sqlTarget) position(ctx context.Context, source string) (position string, err error) {

@@ -74,11 +74,18 @@ func FromLine(line []byte) (e Event, err error) {
 	return e, e.check()
 }
 
+// longestID is more than any writer has reason for: ours have 32 digits. PostgreSQL
+// keeps what is up to 2,704 bytes long under a key.
+const longestID = 256
+
 // check refuses what no database would take: one such entry of a stream would keep
 // all that is behind it from being kept.
 func (e *Event) check() error {
 	if e.ID == "" {
 		return errors.New("the event has no id")
+	}
+	if len(e.ID) > longestID {
+		return fmt.Errorf("an id of %d bytes", len(e.ID))
 	}
 	if strings.ContainsFunc(e.ID, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("the event's id is no word")
