@@ -13,10 +13,14 @@ type Key func(*http.Request) string
 
 // ByHeader keys by a request header. A header that is absent, empty or given
 // more than once is missing. The value is what the client says: fit for API keys
-// that are checked, not for telling strangers apart.
+// that are checked, not for telling strangers apart. Host is Request.Host, where
+// net/http puts it.
 func ByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	prefix := "header:" + name + ":"
+	if name == "Host" {
+		return By("header:Host", func(r *http.Request) string { return r.Host })
+	}
 	return func(r *http.Request) string {
 		if v := r.Header[name]; len(v) == 1 && v[0] != "" {
 			return prefix + v[0]

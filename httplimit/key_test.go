@@ -85,6 +85,7 @@ func TestKeys(t *testing.T) {
 		{"an empty header", header, []string{"X-Api-Key", ""}, ""},
 		{"a header twice", header, []string{"X-Api-Key", "k", "X-Api-Key", "k"}, ""},
 		{"a header that looks like an address", header, []string{"X-Api-Key", "ip:192.0.2.1"}, "header:X-Api-Key:ip:192.0.2.1"},
+		{"the host", httplimit.ByHeader("host"), nil, "header:Host:example.com"},
 		{"by", user, []string{"X-User", "u"}, "user:u"},
 		{"by nothing", user, nil, ""},
 		{"everyone", httplimit.Everyone(), nil, "everyone"},

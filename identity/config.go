@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/textproto"
+	"strings"
 )
 
 // Config says whom to believe. The zero value believes nobody: the client is
@@ -100,6 +101,9 @@ func (c *Config) check() error {
 	} {
 		if *h.name != "" && !IsToken(*h.name) {
 			return &ConfigError{Field: h.field, Problem: quoted(*h.name) + " is not a header name"}
+		}
+		if strings.EqualFold(*h.name, "Host") {
+			return &ConfigError{Field: h.field, Problem: "Host says where a request goes, and not who sends it"}
 		}
 		*h.name = textproto.CanonicalMIMEHeaderKey(*h.name)
 	}

@@ -70,6 +70,7 @@ func TestBadParts(t *testing.T) {
 		"header:":      `"header:" needs a name of letters, digits and dashes`,
 		"header:a b":   `"header:a b" needs a name`,
 		"header:a:b":   `"header:a:b" needs a name`,
+		"header:host":  `"header:host" is never there: net/http takes Host out of the header; the part is called host`,
 		"cookie:a;b":   `"cookie:a;b" needs a name`,
 		"query:":       `"query:" needs a name after the colon`,
 		"attr:":        `"attr:" needs a name after the colon`,

@@ -54,6 +54,8 @@ func ParsePart(s string) (Part, error) {
 		return Part{}, badPart(s, "needs a name of letters, digits and dashes after the colon")
 	case strings.HasSuffix(kind, ":") && p.name == "":
 		return Part{}, badPart(s, "needs a name after the colon")
+	case kind == "header:" && strings.EqualFold(p.name, "Host"):
+		return Part{}, badPart(s, "is never there: net/http takes Host out of the header; the part is called host")
 	case kind == "header:":
 		p.name = textproto.CanonicalMIMEHeaderKey(p.name)
 	}

@@ -176,6 +176,7 @@ func TestBadConfig(t *testing.T) {
 		`client_ip.header: "X-Forwarded-For, Forwarded" is not a header name; write one, such`: {ClientIP: ClientIP{Header: "X-Forwarded-For, Forwarded"}},
 		"api_keys.header: is missing":                                                          {APIKeys: APIKeys{Keys: map[string]KeyRecord{"k": {}}}},
 		`api_keys.header: "X API Key" is not a header name`:                                    {APIKeys: APIKeys{Header: "X API Key"}},
+		`api_keys.header: Host says where a request goes, and not who sends it`:                {APIKeys: APIKeys{Header: "host"}},
 		`user.header: "a b" is not a header name`:                                              {User: User{Header: "a b"}},
 		`user.token_header: ":" is not a header name`:                                          {User: User{TokenHeader: ":", Verifier: verifier{}}},
 		"api_keys.keys: a key is empty":                                                        {APIKeys: keys("")},

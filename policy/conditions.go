@@ -161,6 +161,11 @@ func compileConditions(in *Conditions, field string, faults *faults) conditions 
 			faults.addAt(field+".ips", i, "is no address or prefix")
 		}
 	}
+	for i := range in.Headers {
+		if in.Headers[i].Name == "Host" { // net/http takes it out of the header
+			faults.addAt(field+".headers", i, "names Host, which is never among the headers; write hosts")
+		}
+	}
 	c.given = len(in.Methods)+len(in.Paths)+len(in.Hosts)+len(in.IPs)+len(in.Tenants)+len(in.Plans)+len(in.Headers) > 0
 	c.early = len(in.Tenants)+len(in.Plans) == 0
 	return c

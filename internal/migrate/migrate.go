@@ -105,6 +105,11 @@ func (r *result) add(one rule) {
 	if len(one.key) == 0 {
 		one.key = []string{"all"}
 	}
+	for i, part := range one.key {
+		if strings.EqualFold(part, "header:host") { // no field to Weir
+			one.key[i] = "host"
+		}
+	}
 	r.rules = append(r.rules, one)
 }
 

@@ -24,6 +24,12 @@ func TestNothingIsDroppedInSilence(t *testing.T) {
 			[]string{"all requests", "blog"},
 		},
 		{
+			"a plugin that counts by the host", "kong",
+			"plugins: [{name: rate-limiting, config: {minute: 5, limit_by: header, header_name: Host}}]",
+			[]string{"key: [host]"},
+			nil,
+		},
+		{
 			"a plugin that names its route", "kong",
 			"services: [{name: shop, routes: [{name: s, paths: [/search], methods: [GET]}]}]\n" +
 				"plugins: [{name: rate-limiting, route: {name: s}, config: {minute: 5, limit_by: ip}}]",

@@ -127,6 +127,9 @@ func (r *reader) headerConditions(n *node, path string, to *policy.Conditions) {
 		case !isToken(name):
 			r.fail(k, "%q is no header name", clip(name))
 			return
+		case c.Name == "Host": // net/http takes it out of the header
+			r.fail(k, "%q is never among the headers; write hosts: beside headers:", clip(name))
+			return
 		case slices.ContainsFunc(to.Headers, func(h policy.HeaderCondition) bool { return h.Name == c.Name }):
 			r.fail(k, "%q stands twice in headers", clip(name))
 			return
