@@ -19,7 +19,7 @@ func ByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	prefix := "header:" + name + ":"
 	if name == "Host" {
-		return By("header:Host", func(r *http.Request) string { return r.Host })
+		return by(prefix, func(r *http.Request) string { return r.Host })
 	}
 	return func(r *http.Request) string {
 		if v := r.Header[name]; len(v) == 1 && v[0] != "" {
@@ -36,9 +36,13 @@ func ByRoute() Key {
 }
 
 // By keys by what value returns, such as the user that authentication found.
-// kind keeps its keys apart from all others; "" from value is a missing key.
+// kind keeps its keys apart from all others; ip, header, route and keyless are
+// those of this package. "" from value is a missing key.
 func By(kind string, value func(*http.Request) string) Key {
-	prefix := kind + ":"
+	return by(strings.NewReplacer("%", "%25", ":", "%3A").Replace(kind)+":", value) // a colon ends the kind
+}
+
+func by(prefix string, value func(*http.Request) string) Key {
 	return func(r *http.Request) string {
 		if v := value(r); v != "" {
 			return prefix + v

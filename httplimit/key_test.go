@@ -102,6 +102,15 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestKindsAreApart: no value of one kind is a key of another.
+func TestKindsAreApart(t *testing.T) {
+	value := func(v string) func(*http.Request) string { return func(*http.Request) string { return v } }
+	a, b, c := httplimit.By("user", value("trial:bob")), httplimit.By("user:trial", value("bob")), httplimit.By("user%3Atrial", value("bob"))
+	if x, y, z := keyed(a, peer), keyed(b, peer), keyed(c, peer); x == y || y == z || x == z {
+		t.Errorf("%q %q %q", x, y, z)
+	}
+}
+
 // B229: parts that run together are different keys all the same.
 func TestJoinIsUnambiguous(t *testing.T) {
 	part := func(name string) httplimit.Key {
