@@ -255,6 +255,7 @@ func TestKeys(t *testing.T) {
 		{"first", First(ByMetadata("none"), ByMetadata("x-key")), "metadata:x-key:a"},
 		{"joined", Join(ByMetadata("x-key"), ByMethod()), "16:metadata:x-key:a42:method:" + method},
 		{"joined, one missing", Join(ByMetadata("none"), ByMethod()), "keyless:ip:127.0.0.1"},
+		{"by a kind with a colon", By("user:trial", func(context.Context, string) string { return "u" }), "user%3Atrial:u"},
 		{"by value", By("user", func(context.Context, string) string { return "u" }), "user:u"},
 	} {
 		l := limiter(t, nil)

@@ -75,9 +75,10 @@ func ByMethod() Key {
 }
 
 // By keys by what value returns, such as the user that authentication found.
-// kind keeps its keys apart from all others; "" from value is a missing key.
+// kind keeps its keys apart from all others; ip, metadata, method and keyless are
+// those of this package. "" from value is a missing key.
 func By(kind string, value func(ctx context.Context, method string) string) Key {
-	prefix := kind + ":"
+	prefix := strings.NewReplacer("%", "%25", ":", "%3A").Replace(kind) + ":" // a colon ends the kind
 	return func(ctx context.Context, method string) string {
 		if v := value(ctx, method); v != "" {
 			return prefix + v
