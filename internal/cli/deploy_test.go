@@ -102,6 +102,12 @@ func TestUnit(t *testing.T) {
 	unit := text(t, "deploy/weir.service")
 	command := strings.Fields(group(t, unit, `(?m)^ExecStart=(.*)$`))
 	understands(t, command[1:])
+	if strings.Contains(unit, "\nProtectSystem=strict") { // then events could be kept nowhere else
+		group(t, unit, `(?m)^StateDirectory=(\w+)$`)
+	}
+	if stop := group(t, unit, `(?m)^TimeoutStopSec=(\d+)$`); stop < "50" {
+		t.Errorf("a stop is broken off after %s s, and may take 45", stop)
+	}
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Log("systemd-analyze is not here: the unit's words are not checked")
 		return

@@ -30,9 +30,11 @@ func (a *alert) expr() string {
 const within = "[5m]"
 
 func alertRate(metric, matchers string) string {
-	return strings.ReplaceAll(rate(metric, matchers, ""), every, within)
+	return strings.ReplaceAll(rate(metric, matchers, "job"), every, within)
 }
 
+// alerts look at instances, or at the job that instances belong to: what is scraped
+// beside it, such as a staging of its own policy, is another service.
 func alerts() []alert {
 	refused := alertRate("decisions_total", refusals)
 	all := alertRate("decisions_total", "")
@@ -48,13 +50,13 @@ func alerts() []alert {
 			"One store call in a hundred takes more than 25 ms on {{ $labels.instance }}; a decision has 50 ms unless decision_timeout says otherwise."},
 		{"WeirRefusalSpike", []condition{{refused + " / (" + all + " > 1)", "> 0.2"}, {refused, "> 3 * " + strings.Replace(refused, within, within+" offset 1h", 1)}}, "5m", "warning",
 			"Many requests are refused",
-			"More than a fifth of all requests are refused, and three times as many as an hour ago. weir top shows whose."},
+			"More than a fifth of all requests of {{ $labels.job }} are refused, and three times as many as an hour ago. weir top shows whose."},
 		{"WeirReloadFailed", []condition{{"min by (instance) (" + name("config_last_reload_successful") + ")", "== 0"}}, "1m", "warning",
 			"A policy file is wrong",
 			"The policy file of {{ $labels.instance }} was changed and is wrong; the one before it is in force. Its log says where."},
-		{"WeirPoliciesDiffer", []condition{{"count (count by (version) (" + name("config_info") + "))", "> 1"}}, "10m", "warning",
+		{"WeirPoliciesDiffer", []condition{{"count by (job) (count by (job, version) (" + name("config_info") + "))", "> 1"}}, "10m", "warning",
 			"Instances have different policies",
-			"More than one version of the policy is in force for ten minutes."},
+			"More than one version of the policy is in force in {{ $labels.job }} for ten minutes."},
 		{"WeirEventsLost", []condition{{"sum by (instance) (increase(" + name("events_dropped_total") + within + "))", "> 0"}}, "0m", "warning",
 			"Events are lost",
 			"Events of {{ $labels.instance }} do not fit the buffer: the stream or the disk does not take them."},

@@ -192,7 +192,7 @@ var fires = map[string]struct{ series, quiet []string }{
 	"WeirFailOpen":       {[]string{`weir_fail_open_active{instance="a"} 1x200`}, []string{`weir_fail_open_active{instance="a"} 0x200`}},
 	"WeirStoreAway":      {[]string{`weir_store_breaker_open{instance="a"} 1x200`}, []string{`weir_store_breaker_open{instance="a"} 0x200`}},
 	"WeirReloadFailed":   {[]string{`weir_config_last_reload_successful{instance="a"} 0x200`}, []string{`weir_config_last_reload_successful{instance="a"} 1x200`}},
-	"WeirPoliciesDiffer": {[]string{`weir_config_info{version="1"} 1x200`, `weir_config_info{version="2"} 1x200`}, []string{`weir_config_info{version="1",instance="a"} 1x200`, `weir_config_info{version="1",instance="b"} 1x200`}},
+	"WeirPoliciesDiffer": {[]string{`weir_config_info{version="1"} 1x200`, `weir_config_info{version="2"} 1x200`}, []string{`weir_config_info{version="1",instance="a"} 1x200`, `weir_config_info{version="1",instance="b"} 1x200`, `weir_config_info{version="2",job="staging"} 1x200`}},
 	"WeirEventsLost":     {[]string{`weir_events_dropped_total{instance="a"} 0+1x200`}, []string{`weir_events_dropped_total{instance="a"} 7x200`}},
 	"WeirClockOff":       {[]string{`weir_store_clock_offset_seconds{node="furthest"} -2x200`}, []string{`weir_store_clock_offset_seconds{node="furthest"} -0.5x200`}},
 	"WeirStoreSlow": {
@@ -200,7 +200,7 @@ var fires = map[string]struct{ series, quiet []string }{
 		[]string{`weir_store_duration_seconds_bucket{instance="a",le="0.01"} 0+20x200`, `weir_store_duration_seconds_bucket{instance="a",le="0.1"} 0+20x200`, `weir_store_duration_seconds_bucket{instance="a",le="+Inf"} 0+20x200`},
 	},
 	"WeirRefusalSpike": {
-		[]string{`weir_decisions_total{outcome="admitted"} 0+600x200`, `weir_decisions_total{outcome="limited"} 0+1x90 91+600x110`},
+		[]string{`weir_decisions_total{outcome="admitted"} 0+600x200`, `weir_decisions_total{outcome="limited"} 0+1x90 91+600x110`, `weir_decisions_total{outcome="admitted",job="staging"} 0+6000x200`},
 		[]string{`weir_decisions_total{outcome="admitted"} 0+600x200`, `weir_decisions_total{outcome="limited"} 0+600x200`},
 	},
 }
