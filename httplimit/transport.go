@@ -23,8 +23,8 @@ type TransportOptions struct {
 	Charges func(*http.Request) []weir.Charge
 
 	// MaxWait is the longest a request is held back, by us and by the upstream
-	// together, retries included: it counts from the first hold, with what the
-	// upstream's refusals took; 0 for a minute. One that would be held longer, or past the
+	// together, retries included: it counts from when the request comes, with
+	// what the upstream's refusals took; 0 for a minute. One that would be held longer, or past the
 	// deadline of its context, fails at once with a *HeldError and is not sent.
 	MaxWait time.Duration
 	// Retries is how often a request that the upstream refused with a 429 or 503

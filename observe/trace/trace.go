@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -54,13 +55,18 @@ type Tracer struct {
 // http/protobuf and http/json.
 func FromEnvironment(ctx context.Context, o Options) (*Tracer, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" ||
-		os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
-		if p := os.Getenv(name); p != "" && p != "http/protobuf" && p != "http/json" {
+		p := os.Getenv(name)
+		if p == "" {
+			continue
+		}
+		if p != "http/protobuf" && p != "http/json" {
 			return nil, fmt.Errorf("%s is %s; traces go over http/protobuf or http/json", name, p)
 		}
+		break // what is said of traces stands over what is said of everything
 	}
 	if o.OnError != nil {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(o.OnError))

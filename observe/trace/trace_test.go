@@ -176,8 +176,13 @@ func TestTheEnvironmentDecides(t *testing.T) {
 	none(false)
 	t.Setenv("OTEL_SDK_DISABLED", "true")
 	none(true)
+	t.Setenv("OTEL_SDK_DISABLED", "True")
+	none(true)
 	t.Setenv("OTEL_SDK_DISABLED", "")
-	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc") // that of metrics and logs
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf")
+	none(false)
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "")
 	if _, err := FromEnvironment(context.Background(), Options{}); err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_PROTOCOL is grpc") {
 		t.Errorf("%v", err)
 	}
