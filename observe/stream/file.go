@@ -51,15 +51,27 @@ func ToFile(o FileOptions) (Sink, error) {
 	if o.Keep <= 0 {
 		o.Keep = defaultKeep
 	}
-	s := &fileSink{o: o}
-	segments, err := Segments(o.Path)
-	if err != nil {
+	if err := dropEmpty(o.Path); err != nil {
 		return nil, err
 	}
-	if n := len(segments); n > 0 {
-		s.number = segments[n-1].Number
-	}
+	s := &fileSink{o: o}
 	return s, s.turn()
+}
+
+// dropEmpty removes the newest segments as long as nothing is in them, which those
+// leave who began and wrote nothing: a daemon that is started again and again, and
+// fails, would else push out with them what was written. Who still has one open
+// finds it gone.
+func dropEmpty(path string) error {
+	segments, err := Segments(path)
+	for i := len(segments) - 1; i >= 0 && err == nil; i-- {
+		var info os.FileInfo
+		if info, err = os.Stat(segments[i].Path); err != nil || info.Size() > 0 {
+			break
+		}
+		err = os.Remove(segments[i].Path)
+	}
+	return err
 }
 
 // Write implements Sink.
@@ -110,6 +122,13 @@ func (s *fileSink) undo(n int) error {
 
 // turn begins the next segment and removes those that are too old.
 func (s *fileSink) turn() error {
+	segments, err := Segments(s.o.Path)
+	if err != nil {
+		return err
+	}
+	if n := len(segments); n > 0 { // another process may be ending
+		s.number = max(s.number, segments[n-1].Number)
+	}
 	next, err := os.OpenFile(segmentPath(s.o.Path, s.number+1), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o640)
 	if err != nil {
 		return err
@@ -124,11 +143,7 @@ func (s *fileSink) turn() error {
 			return err
 		}
 	}
-	segments, err := Segments(s.o.Path)
-	if err != nil {
-		return err
-	}
-	for _, old := range segments[:max(0, len(segments)-s.o.Keep)] {
+	for _, old := range segments[:max(0, len(segments)+1-s.o.Keep)] {
 		if err := os.Remove(old.Path); err != nil {
 			return err
 		}

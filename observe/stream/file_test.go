@@ -57,6 +57,52 @@ func TestSegments(t *testing.T) {
 	}
 }
 
+// TestStartsThatWriteNothing push no events out: a daemon that fails at its start is
+// started again and again.
+func TestStartsThatWriteNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	event := []Event{{ID: strings.Repeat("ab", 16), Weight: 1}}
+	begin := func(events []Event) *fileSink {
+		t.Helper()
+		sink, err := ToFile(FileOptions{Path: path, Keep: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = sink.Close() }) // it has not ended well
+		if n, err := sink.Write(t.Context(), events); n != len(events) || err != nil {
+			t.Fatal(n, err)
+		}
+		return sink.(*fileSink)
+	}
+	begin(event)
+	begin(event)
+	for range 5 {
+		begin(nil)
+	}
+	segments, err := Segments(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, s := range segments {
+		text, err := os.ReadFile(s.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.Count(string(text), "\n")
+	}
+	if lines != 2 {
+		t.Errorf("%d events in %v", lines, segments)
+	}
+	old, next := begin(nil), begin(nil) // the one before is still ending
+	if n, err := old.Write(t.Context(), event); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if err := next.turn(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestASegmentThatCannotBeEnded: the file that was written to is at fault, and what
 // comes goes into the next one.
 func TestASegmentThatCannotBeEnded(t *testing.T) {
