@@ -264,3 +264,45 @@ func TestWhatIsTrimmedBeforeItIsClaimed(t *testing.T) {
 		t.Errorf("%q, %v", eventIDs(b), err)
 	}
 }
+
+// TestWhatIsNotWrittenIsNotKnown: a disk that stays full must not fill what is known
+// of the last lines with events that stand nowhere, and forget those that do.
+func TestWhatIsNotWrittenIsNotKnown(t *testing.T) {
+	made, err := openLines(filepath.Join(t.TempDir(), "events.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := made.(*linesTarget)
+	keep := func(ids ...string) (int64, error) {
+		var b batch
+		for _, id := range ids {
+			b.events = append(b.events, stream.Event{ID: id, Weight: 1})
+		}
+		return to.keep(t.Context(), "", b)
+	}
+	if n, err := keep("a", "a"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	file := to.file
+	if to.file, err = os.Open(file.Name()); err != nil { // which cannot be written
+		t.Fatal(err)
+	}
+	for range 3 {
+		if n, err := keep("b"); n != 0 || err == nil {
+			t.Fatal(n, err)
+		}
+	}
+	if err := to.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	to.file = file
+	if n, err := keep("b", "a"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if got := strings.Join(to.recent, " "); got != "a b" {
+		t.Errorf("the last lines are taken for %q", got)
+	}
+	if err := to.close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -118,20 +118,19 @@ func (t *linesTarget) keep(_ context.Context, source string, b batch) (added int
 	var fresh []string
 	for i := range b.events {
 		e := &b.events[i]
-		if t.known[e.ID] {
+		if t.known[e.ID] || slices.Contains(fresh, e.ID) {
 			continue
 		}
 		if text, err = e.AppendLine(text); err != nil {
 			return 0, err
 		}
-		t.remember(e.ID)
 		fresh = append(fresh, e.ID)
 	}
 	if err := t.append(text); err != nil {
-		for _, id := range fresh {
-			delete(t.known, id)
-		}
 		return 0, err
+	}
+	for _, id := range fresh {
+		t.remember(id)
 	}
 	if b.position != "" {
 		if err := t.keepPosition(b.position, source); err != nil {
