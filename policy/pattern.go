@@ -89,25 +89,26 @@ func (p *pattern) match(path string) bool {
 }
 
 // moreSpecific orders patterns so that the first match is the closest one: at
-// the first segment where they differ text comes before *, and * before **.
+// the first segment where they differ text comes before *, * before the end, and
+// the end before **: /a is closer to /a than /a/** is.
 func moreSpecific(p, q *pattern) int {
-	for i := range min(len(p.segments), len(q.segments)) {
-		if d := openness(p.segments[i]) - openness(q.segments[i]); d != 0 {
+	for i := range max(len(p.segments), len(q.segments)) {
+		if d := p.openness(i) - q.openness(i); d != 0 {
 			return d
 		}
-	}
-	if d := len(q.segments) - len(p.segments); d != 0 {
-		return d
 	}
 	return slices.Compare(p.segments, q.segments)
 }
 
-func openness(segment string) int {
-	switch segment {
-	case "*":
-		return 1
-	case "**":
+// openness says how much may stand at segment i.
+func (p *pattern) openness(i int) int {
+	switch {
+	case i == len(p.segments):
 		return 2
+	case p.segments[i] == "**":
+		return 3
+	case p.segments[i] == "*":
+		return 1
 	}
 	return 0
 }
