@@ -153,16 +153,14 @@ func (p *Policy) exempt(list []conditions, x *index, q *request, m *Match) bool 
 // claimRule adds what r claims under any reading of the request.
 func (p *Policy) claimRule(r *rule, q *request, m *Match, c *Claims) {
 	first := len(c.list)
+	why, excluded := holds, false
 	for i := range m.readings {
 		q.path = m.readings[i]
-		if why := r.match.match(q); why != holds {
-			if m.Explain && i == len(m.readings)-1 && len(c.list) == first {
-				m.skip(r, missWords[why]+" does not match")
-			}
+		if why = r.match.match(q); why != holds {
 			continue
 		}
 		if r.not.given && r.not.match(q) == holds {
-			m.skip(r, "match.not excludes it")
+			excluded = true
 			continue
 		}
 		limit := p.limit(r, q.caller, c)
@@ -177,6 +175,13 @@ func (p *Policy) claimRule(r *rule, q *request, m *Match, c *Claims) {
 		if !r.claim(q, m, c, first, limit, route, r.costOf(q.path)) {
 			return
 		}
+	}
+	switch {
+	case !m.Explain || len(c.list) > first: // it matches under one reading
+	case excluded:
+		m.skip(r, "match.not excludes it")
+	default:
+		m.skip(r, missWords[why]+" does not match")
 	}
 }
 

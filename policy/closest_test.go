@@ -12,7 +12,7 @@ func TestClosestPattern(t *testing.T) {
 	rule := Rule{
 		Name: "r", Key: parts(t, "route"), Limit: weir.PerSecond(1000),
 		Match: Conditions{Paths: []string{"/a/**", "/a", "/**", "/*", "/a/*", "/a/**/z", "/**/z", "/"}},
-		Cost: Cost{Paths: map[string]int64{"/a/**": 1, "/a": 2, "/**": 3, "/*": 4, "/a/*": 5, "/a/**/z": 6, "/**/z": 7, "/": 8}},
+		Cost:  Cost{Paths: map[string]int64{"/a/**": 1, "/a": 2, "/**": 3, "/*": 4, "/a/*": 5, "/a/**/z": 6, "/**/z": 7, "/": 8}},
 	}
 	r := &compile(t, Options{Rules: []Rule{rule}}).rules[0]
 	for path, want := range map[string]string{

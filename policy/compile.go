@@ -53,7 +53,7 @@ const (
 // Faults, everything that was found wrong.
 func Compile(o Options) (*Policy, error) {
 	var f faults
-	p := &Policy{rejectTwice: o.RejectAmbiguous, regions: o.Regions, byName: make(map[string]int, len(o.Rules))}
+	p := &Policy{exempts: o.Exempt, rejectTwice: o.RejectAmbiguous, regions: o.Regions, byName: make(map[string]int, len(o.Rules))}
 	if len(o.Rules) > MaxRules {
 		f.add("limits", fmt.Sprintf("has %d rules; a policy holds at most %d", len(o.Rules), MaxRules))
 		return nil, f.list

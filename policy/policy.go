@@ -28,6 +28,7 @@ type Policy struct {
 	byName map[string]int
 	index  *index // of the rules' Match
 
+	exempts     []Conditions
 	early       []conditions // exempt entries that need no look-up of the caller
 	late        []conditions // and those that do
 	earlyIndex  *index
@@ -47,6 +48,9 @@ func (p *Policy) Rules() []*Rule {
 	}
 	return list
 }
+
+// Exemptions returns the exempt entries. They must not be changed.
+func (p *Policy) Exemptions() []Conditions { return p.exempts }
 
 // override is a parsed entry of Caller.Limits.
 type override struct {

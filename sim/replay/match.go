@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/weirhq/weir/gate"
@@ -184,14 +185,16 @@ func WantsOf(p *policy.Policy, trusts bool) (w accesslog.Wants) {
 			w |= accesslog.WantForwarded
 		}
 	}
+	conditions := slices.Clone(p.Exemptions())
 	for _, r := range p.Rules() {
 		for _, part := range r.Key {
 			ask(strings.TrimPrefix(strings.TrimPrefix(part.String(), "fold:"), "header:"))
 		}
-		for _, c := range []*policy.Conditions{&r.Match, &r.Not} {
-			for _, h := range c.Headers {
-				ask(h.Name)
-			}
+		conditions = append(conditions, r.Match, r.Not)
+	}
+	for _, c := range conditions {
+		for _, h := range c.Headers {
+			ask(h.Name)
 		}
 	}
 	if trusts {

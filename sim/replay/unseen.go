@@ -9,9 +9,15 @@ import (
 )
 
 // Unseen says, for people, which rules hang on something that access logs do
-// not tell: such rules count by address in a replay, or never match.
+// not tell: such rules count by address in a replay, or never match. Exempt entries
+// and match.not hang on it too, and then never hold.
 func Unseen(p *policy.Policy) []string {
 	var notes []string
+	for i, c := range p.Exemptions() {
+		if what := unseen(&c); what != "" {
+			notes = append(notes, fmt.Sprintf("a log does not tell %s, so exempt[%d] exempts nobody here", what, i))
+		}
+	}
 	for _, r := range p.Rules() {
 		for _, part := range r.Key {
 			if seen(part) {
@@ -27,17 +33,27 @@ func Unseen(p *policy.Policy) []string {
 			notes = append(notes, fmt.Sprintf("a log does not tell %s, so rule %q %s", part, r.Name, does))
 			break
 		}
-		if len(r.Match.Tenants)+len(r.Match.Plans) > 0 {
-			notes = append(notes, fmt.Sprintf("a log does not tell tenants and plans, so rule %q never matches here", r.Name))
+		if what := unseen(&r.Match); what != "" {
+			notes = append(notes, fmt.Sprintf("a log does not tell %s, so rule %q never matches here", what, r.Name))
 		}
-		for _, h := range r.Match.Headers {
-			if !logged(h.Name) {
-				notes = append(notes, fmt.Sprintf("a log does not tell header %s, so rule %q never matches here", h.Name, r.Name))
-				break
-			}
+		if what := unseen(&r.Not); what != "" {
+			notes = append(notes, fmt.Sprintf("a log does not tell %s, so match.not of rule %q excludes nobody here", what, r.Name))
 		}
 	}
 	return notes
+}
+
+// unseen names what conditions ask for and a log does not tell, if anything.
+func unseen(c *policy.Conditions) string {
+	if len(c.Tenants)+len(c.Plans) > 0 {
+		return "tenants and plans"
+	}
+	for _, h := range c.Headers {
+		if !logged(h.Name) {
+			return "header " + h.Name
+		}
+	}
+	return ""
 }
 
 func seen(part identity.Part) bool {
