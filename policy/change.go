@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirhq/weir"
@@ -9,7 +10,8 @@ import (
 
 // Changes says which balances start anew when p takes the place of old. What is
 // not named keeps its balances: a changed number, cost, condition or plan does
-// not touch them. Field is a place in p.
+// not touch them, but for paths where the route is counted by. Field is a place
+// in p.
 func (p *Policy) Changes(old *Policy) []Finding {
 	var out []Finding
 	for i := range p.rules {
@@ -69,5 +71,50 @@ func (r *rule) changes(was *rule, field string) []Finding {
 		}
 	}
 	compare(was.Try, r.Try, "'s try", field+".try")
+	if before, now := r.rerouted(was); before != "" {
+		out = append(out, Finding{field + ".match.paths", fmt.Sprintf("the balances of rule %q start anew where the route, by which it counts, is another: what was counted under %s may now be under %s", r.Name, before, now)})
+	}
 	return out
+}
+
+// rerouted returns a route that requests had under was and the one that they may
+// have now, or nothing: a pattern that has come or gone takes or leaves requests
+// where it is closer than one on the other side.
+func (r *rule) rerouted(was *rule) (before, now string) {
+	if !r.routed {
+		return "", ""
+	}
+	old, is := was.patterns(), r.patterns()
+	if p, q := closer(is, old); p != nil {
+		return q.text, p.text
+	}
+	if p, q := closer(old, is); p != nil {
+		return p.text, q.text
+	}
+	return "", ""
+}
+
+// closer returns a pattern of a that b has not, and one of b that may cover the
+// same path and is less close to it.
+func closer(a, b []pattern) (p, q *pattern) {
+	for i := range a {
+		p = &a[i]
+		if slices.ContainsFunc(b, func(o pattern) bool { return o.text == p.text }) {
+			continue
+		}
+		for j := range b {
+			if q = &b[j]; moreSpecific(p, q) < 0 && meet(p.segments, q.segments) {
+				return p, q
+			}
+		}
+	}
+	return nil, nil
+}
+
+// patterns are the routes that requests may have under r.
+func (r *rule) patterns() []pattern {
+	if len(r.match.paths) == 0 {
+		return []pattern{{everyPath, []string{"**"}}}
+	}
+	return r.match.paths
 }
