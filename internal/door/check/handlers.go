@@ -49,12 +49,13 @@ func (d *door) answerTo(q *request) Answer {
 }
 
 // answer writes a decision with its status and header fields, and returns room
-// with the text of the body in it.
+// with the text of the body in it. The status is not that of the policy's denied:,
+// which is for callers and not for who asks about them.
 func (d *door) answer(w http.ResponseWriter, b *weir.Bill, a *Answer, shows []headers.Show, room []byte) []byte {
 	h := d.Format().Answer(b, shows)
 	h.Write(w.Header())
 	room = append(a.append(room[:0]), '\n')
-	api.WriteText(w, h.Status, room)
+	api.WriteText(w, h.Meant(), room)
 	return room
 }
 
