@@ -122,11 +122,15 @@ func loadRun(name string, o replay.Options) (*replay.Run, *policyfile.File, erro
 	if err != nil {
 		return nil, nil, misuse("", "%w", err)
 	}
+	run, err := openRun(f, o)
+	return run, f, err
+}
+
+func openRun(f *policyfile.File, o replay.Options) (*replay.Run, error) {
 	r, err := identity.NewResolver(f.Identity())
 	if err != nil {
-		return nil, nil, misuse("", "%s: %w", name, err)
+		return nil, misuse("", "%s: %w", f.Name, err)
 	}
 	o.Wants = replay.WantsOf(f.Policy, len(f.ClientIP.TrustedProxies) > 0)
-	run, err := replay.New(f.Policy, r, o)
-	return run, f, err
+	return replay.New(f.Policy, r, o)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhq/weir/policy/policyfile"
 	"github.com/weirhq/weir/sim/accesslog"
 	"github.com/weirhq/weir/sim/replay"
 )
@@ -37,8 +38,20 @@ continuous integration.`,
 				return misuse("", "--max-refused and --max-admitted are numbers of callers; -1 is any number")
 			}
 			var runs [2]*replay.Run
+			clients := replay.Options{Clients: true}
+			var files [2]*policyfile.File
 			for i, name := range args {
-				run, _, err := loadRun(name, replay.Options{Clients: true})
+				f, err := policyfile.Load(name)
+				if err != nil {
+					return misuse("", "%w", err)
+				}
+				files[i] = f
+				// Callers are told apart alike on both sides, by the longer prefixes.
+				clients.ClientIPv4Prefix = max(clients.ClientIPv4Prefix, f.ClientIP.IPv4Prefix)
+				clients.ClientIPv6Prefix = max(clients.ClientIPv6Prefix, f.ClientIP.IPv6Prefix)
+			}
+			for i, f := range files {
+				run, err := openRun(f, clients)
 				if err != nil {
 					return err
 				}

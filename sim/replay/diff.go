@@ -7,7 +7,7 @@ import (
 )
 
 // Diff is what changes for callers when one policy takes the place of another. A
-// caller is an address cut as the policy cuts it, or a name.
+// caller is an address, cut as Options says, or a name.
 type Diff struct {
 	Requests     int64 `json:"requests"`
 	SkippedLines int64 `json:"skipped_lines"`
@@ -26,7 +26,7 @@ type Side struct {
 }
 
 // Compare compares two runs that were given the same requests, with
-// Options.Clients.
+// Options.Clients and the same prefixes.
 func Compare(was, is *Run) *Diff {
 	return &Diff{
 		Requests: is.requests, Old: side(was), New: side(is),

@@ -25,6 +25,8 @@ type matcher struct {
 	wants    accesslog.Wants
 	names    names
 
+	bits4, bits6 int // of clients' addresses; 0 for as the policy cuts them
+
 	// What is counted here, since it hangs on no decision.
 	seed     maphash.Seed
 	numbers  map[*policy.Rule]int
@@ -96,6 +98,9 @@ func (m *matcher) match(ctx context.Context, r *accesslog.Record, to *sheet) {
 	q := request{
 		at: r.At, record: r, caller: v.Caller.Network, claims: to.claims.Len(), open: open,
 		allowed: v.Bill.Allowed, rule: -1, err: err,
+	}
+	if m.bits4 != 0 {
+		q.caller = identity.NetworkOf(v.Caller.IP, m.bits4, m.bits6)
 	}
 	m.requests++
 	switch {

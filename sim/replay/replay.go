@@ -52,6 +52,9 @@ type Options struct {
 	// Clients keeps for each client how many of its requests were refused. A
 	// client is an address cut as the policy cuts it, or a name.
 	Clients bool
+	// ClientIPv4Prefix and ClientIPv6Prefix cut the addresses of clients for whoever
+	// compares policies that cut them differently; 0 leaves it to the policy.
+	ClientIPv4Prefix, ClientIPv6Prefix int
 	// Wants are the fields that the records have beside the usual: see WantsOf.
 	Wants accesslog.Wants
 	// MaxBytes bounds the balances, 1 GiB if 0.
@@ -74,6 +77,7 @@ func New(p *policy.Policy, r *identity.Resolver, o Options) (*Run, error) {
 	}
 	run.gate = gate.New(run.limiter, r, p)
 	run.matcher = newMatcher(run.gate, o.Wants)
+	run.matcher.bits4, run.matcher.bits6 = o.ClientIPv4Prefix, o.ClientIPv6Prefix
 	run.verdict.Door, run.verdict.Bill.NoReceipts = "replay", true
 	rules := run.gate.Policy().Rules()
 	run.alone = newAlone(run.memory, &run.now, o.MaxBytes)
