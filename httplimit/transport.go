@@ -23,9 +23,10 @@ type TransportOptions struct {
 	Charges func(*http.Request) []weir.Charge
 
 	// MaxWait is the longest a request is held back, by us and by the upstream
-	// together, retries included: it counts from when the request comes, with
-	// what the upstream's refusals took; 0 for a minute. One that would be held longer, or past the
-	// deadline of its context, fails at once with a *HeldError and is not sent.
+	// together, retries included; 0 for a minute. It counts from when the request
+	// comes, with what the upstream's refusals took. One that would be held longer,
+	// or past the deadline of its context, fails at once with a *HeldError and is not
+	// sent.
 	MaxWait time.Duration
 	// Retries is how often a request that the upstream refused with a 429 or 503
 	// that says for how long is sent again when that is over. 0 hands refusals to
