@@ -292,17 +292,18 @@ func (c *call) decide(ctx context.Context, l *weir.Limiter) error {
 
 func (c *call) decision(a *asked) *weir.Decision { return &c.bills[a.bill].Each[a.charge] }
 
-// takeRest spends what a refusal has left, as that server would have. Another
-// caller may have been there in between, and then less is left.
+// takeRest spends what a refusal has left, as that server would have, and notes what
+// that was: less than the refusal said, where another caller was there in between or
+// the refusal was one of earlier, answered again without the store.
 func (c *call) takeRest(ctx context.Context, l *weir.Limiter, a *asked) {
 	charge := c.bills[a.bill].Charges[a.charge]
-	for rest := a.left; rest > 0; {
-		charge.Cost, charge.Peek = rest, false
+	for a.left > 0 {
+		charge.Cost, charge.Peek = a.left, false
 		d, err := l.Take(ctx, charge)
-		if err != nil || d.Allowed || d.Remaining >= rest {
+		if err != nil || d.Allowed || d.Remaining >= a.left {
 			return
 		}
-		rest = d.Remaining
+		a.left = d.Remaining
 	}
 }
 

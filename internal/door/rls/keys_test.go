@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/layer/denycache"
 )
 
 // keyCases show for every key of the configuration that without it an answer or
@@ -165,6 +169,22 @@ func TestCounters(t *testing.T) {
 				t.Errorf("got %swant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// A refusal that is answered again without the store tells what was left when it was
+// made; the hits that took the rest since are not to be counted as near twice.
+func TestCountersBehindTheDenyCache(t *testing.T) {
+	memory := weir.NewMemory(weir.MemoryOptions{Now: func() int64 { return began.UnixMicro() }})
+	l, err := weir.New(weir.Options{Store: denycache.New(memory, denycache.Options{Now: func() time.Duration { return 0 }})})
+	must(t, err)
+	defer l.Close()
+	h := newHarness(t, Options{Limiter: l}, "f.yaml", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 10}}]")
+	for _, n := range []uint32{8, 5, 5, 5} {
+		h.hit(n, "k", "v")
+	}
+	if got, want := counted(h), "d.k total=23 over=13 near=2 within=8 shadow=0\n"; got != want {
+		t.Errorf("got %swant %s", got, want)
 	}
 }
 
