@@ -28,7 +28,10 @@ func TestClientSendsWhatFitsJustInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := 0
-		send := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { sent++; return nil }
+		send := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			sent++
+			return nil
+		}
 		for range 5 {
 			if err := c.Unary(context.Background(), "/s/m", nil, nil, nil, send); err != nil {
 				t.Errorf("after %d: %v", sent, err)
