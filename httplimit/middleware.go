@@ -170,8 +170,12 @@ func (m *middleware) byRules(c *call, r *http.Request, cost int64, longest time.
 	return m.limiter.Decide(r.Context(), c.bills[:]...)
 }
 
-// byPolicy has the gate decide.
+// byPolicy has the gate decide. A target such as x:http://h/login has no path that rules
+// could look at; a proxy behind us would send the rest of it on.
 func (m *middleware) byPolicy(c *call, r *http.Request, cost int64, longest time.Duration) error {
+	if r.URL.Opaque != "" {
+		return &weir.InputError{Field: "path", Problem: "is missing: the target of the request is neither a path nor a URL with one"}
+	}
 	v := gate.Get()
 	v.Door, v.NoWait, v.MaxDelay = "httplimit", longest == 0, longest
 	c.verdict, c.bill = v, &v.Bill
@@ -224,7 +228,7 @@ func onError(given func(http.ResponseWriter, *http.Request, error)) func(http.Re
 		var store *weir.StoreError
 		var input *weir.InputError
 		switch {
-		case errors.Is(err, ErrCost), errors.As(err, &input) && input.Field == "path": // which the policy refuses as ambiguous
+		case errors.Is(err, ErrCost), errors.As(err, &input) && input.Field == "path": // which is missing, or the policy refuses as ambiguous
 			status = http.StatusBadRequest
 		case errors.Is(err, weir.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.As(err, &store):
 			status = http.StatusServiceUnavailable

@@ -113,6 +113,12 @@ func (p *proxy) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		api.Refuse(w, api.Problem{Status: http.StatusMethodNotAllowed, Detail: "this proxy opens no tunnels"})
 		return
 	}
+	if r.URL.Opaque != "" {
+		// x:http://h/login has no path to look at, and http://h/login is what the
+		// upstream would get.
+		api.Refuse(w, api.Problem{Status: http.StatusBadRequest, Detail: "the target of the request is neither a path nor a URL with one"})
+		return
+	}
 	if admitted := p.admit(w, r); admitted != nil {
 		// An HTTP/1 client is answered when it has sent its request, or 256 KiB more
 		// of it. EnableFullDuplex would answer it before, but then the connection
