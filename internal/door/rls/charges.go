@@ -296,14 +296,14 @@ func (c *call) decision(a *asked) *weir.Decision { return &c.bills[a.bill].Each[
 // that was: less than the refusal said, where another caller was there in between or
 // the refusal was one of earlier, answered again without the store.
 func (c *call) takeRest(ctx context.Context, l *weir.Limiter, a *asked) {
-	charge := c.bills[a.bill].Charges[a.charge]
+	b := &bill{rules: []*rlsconfig.Rule{a.rule}}
+	b.Charges, b.NoReceipts, b.Note = []weir.Charge{c.bills[a.bill].Charges[a.charge]}, true, b
 	for a.left > 0 {
-		charge.Cost, charge.Peek = a.left, false
-		d, err := l.Take(ctx, charge)
-		if err != nil || d.Allowed || d.Remaining >= a.left {
+		b.Charges[0].Cost, b.Charges[0].Peek = a.left, false
+		if l.Decide(ctx, &b.Bill) != nil || b.Allowed || b.Remaining >= a.left {
 			return
 		}
-		a.left = d.Remaining
+		a.left = b.Remaining
 	}
 }
 

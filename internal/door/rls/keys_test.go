@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weirhq/weir"
 	"github.com/weirhq/weir/layer/denycache"
+	"github.com/weirhq/weir/observe"
 )
 
 // keyCases show for every key of the configuration that without it an answer or
@@ -185,6 +187,28 @@ func TestCountersBehindTheDenyCache(t *testing.T) {
 	}
 	if got, want := counted(h), "d.k total=23 over=13 near=2 within=8 shadow=0\n"; got != want {
 		t.Errorf("got %swant %s", got, want)
+	}
+}
+
+// heard is an observer that writes down of which door and rule it hears.
+type heard []string
+
+func (h *heard) Observe(_ context.Context, e weir.Event) {
+	note := observe.NoteOf(&e)
+	*h = append(*h, note.DoorName()+" "+note.RuleName(0))
+}
+
+// What a refusal leaves is taken under the name of its rule and of this door.
+func TestRestIsTakenUnderItsRule(t *testing.T) {
+	var told heard
+	l, err := weir.New(weir.Options{Observer: &told})
+	must(t, err)
+	defer l.Close()
+	h := newHarness(t, Options{Limiter: l}, "f.yaml", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 10}}]")
+	h.hit(8, "k", "v")
+	h.hit(5, "k", "v")
+	if got := strings.Join(told, ", "); got != "grpc d.k, grpc d.k, grpc d.k" {
+		t.Error(got)
 	}
 }
 
