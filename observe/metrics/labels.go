@@ -12,6 +12,7 @@ import "github.com/weirhq/weir"
 const (
 	maxRules  = 1000
 	otherRule = "other"
+	noRule    = "none" // refused without one
 )
 
 // outcomes are admitted, and the reasons for anything else.

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,5 +52,48 @@ func TestEveryDoorIsTold(t *testing.T) {
 	}
 	if slices.Sort(found); !slices.Equal(slices.Compact(found), []string{"auth", "grpc", "grpclimit", "http", "httplimit", "proxy", "resp"}) {
 		t.Errorf("found the doors %q", found)
+	}
+}
+
+// TestRulesOfAnotherPolicyGiveWay: what is told apart is the rules in force, however
+// many there have been.
+func TestRulesOfAnotherPolicyGiveWay(t *testing.T) {
+	m := New(Options{})
+	force := func(names ...string) {
+		var rules []Rule
+		for _, name := range names {
+			rules = append(rules, Rule{Name: name, Shadow: true, Try: true})
+		}
+		m.Expect(rules, "memory", []string{"http"})
+	}
+	var many []string
+	for i := range maxRules - 10 {
+		many = append(many, fmt.Sprint("old", i))
+	}
+	force(many...)
+	force("kept", "old1")
+	m.series(m.rule("old1"), 0, 0, 0).Add(5)
+	var next []string
+	for i := range 20 {
+		next = append(next, fmt.Sprint("new", i))
+	}
+	force(append(next, "kept", "old1")...)
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, five := map[string]bool{}, false
+	for _, f := range families {
+		for _, one := range f.Metric {
+			for _, l := range one.Label {
+				if l.GetName() == "rule" {
+					told[l.GetValue()] = true
+					five = five || l.GetValue() == "old1" && one.GetCounter().GetValue() == 5
+				}
+			}
+		}
+	}
+	if len(told) != 23 || !told["new19"] || told["old2"] || told[otherRule] || !five {
+		t.Errorf("%d rules are told apart, old1 counted: %v", len(told), five)
 	}
 }

@@ -252,6 +252,7 @@ type Rule struct {
 // Expect makes the series that rules in force will have behind the doors that
 // are open, so that they are there at 0 before anything is counted.
 func (m *Metrics) Expect(rules []Rule, storeName string, open []string) {
+	m.makeRoom(rules)
 	for _, one := range append(slices.Clone(rules), Rule{Name: observe.Adhoc}) {
 		r := m.rule(one.Name)
 		for _, d := range open {
@@ -278,4 +279,39 @@ func (m *Metrics) Call(bills int, waited, took time.Duration) {
 	m.bills.Observe(float64(bills))
 	m.queued.Observe(waited.Seconds())
 	m.store.Observe(took.Seconds())
+}
+
+// makeRoom forgets rules that are no longer in force where those that are would be
+// too many beside them: else a daemon whose policy changes its names would come to
+// count every new rule as other.
+func (m *Metrics) makeRoom(rules []Rule) {
+	m.adding.Lock()
+	defer m.adding.Unlock()
+	known, stay := *m.rules.Load(), map[string]*rule{}
+	fresh := 0
+	for _, name := range append(namesOf(rules), observe.Adhoc, noRule) {
+		if r := known[name]; r != nil {
+			stay[name] = r
+		} else {
+			fresh++
+		}
+	}
+	if len(known)+fresh <= maxRules {
+		return
+	}
+	m.rules.Store(&stay)
+	for name := range known {
+		if stay[name] == nil {
+			for _, counts := range [...]*prometheus.CounterVec{m.decisions, m.shadows, m.tries} {
+				counts.DeletePartialMatch(prometheus.Labels{"rule": name})
+			}
+		}
+	}
+}
+
+func namesOf(rules []Rule) (names []string) {
+	for i := range rules {
+		names = append(names, rules[i].Name)
+	}
+	return names
 }
