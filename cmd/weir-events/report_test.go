@@ -129,12 +129,28 @@ func TestAReportMakesNothing(t *testing.T) {
 	if _, err := target.keep(t.Context(), "", batch{events: []stream.Event{{ID: "1", Rule: "login", Weight: 1}}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, statement := range []string{"CREATE ROLE reader LOGIN", "GRANT SELECT ON weir_events TO reader"} {
+	for _, statement := range []string{
+		"CREATE ROLE reader LOGIN", "GRANT SELECT ON weir_events TO reader",
+		"CREATE ROLE writer LOGIN", "GRANT SELECT, INSERT, UPDATE ON weir_events, weir_positions TO writer",
+	} {
 		if _, err := target.(*sqlTarget).db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if out := must(t, "report", "--from", strings.Replace(url, "weir@", "reader@", 1)); !strings.Contains(out, "login") {
+		t.Error(out)
+	}
+	// Nor need who writes be allowed to make tables that are there.
+	line, err := (&stream.Event{ID: "2", Rule: "search", Weight: 1}).AppendLine(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "events.000001.jsonl"), line, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := must(t, "consume", "--once", "--store", "file:"+filepath.Join(dir, "events.jsonl"), "--to", strings.Replace(url, "weir@", "writer@", 1))
+	if !strings.Contains(out, "1 events kept") {
 		t.Error(out)
 	}
 }

@@ -71,6 +71,9 @@ func prepared(ctx context.Context, t *sqlTarget, err error) (target, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.ready(ctx) {
+		return t, nil
+	}
 	for statement := range strings.SplitSeq(tables, ";") {
 		// Two that create the table at a time: to PostgreSQL one is in the other's way.
 		if _, err := t.db.ExecContext(ctx, statement); err != nil {
@@ -80,6 +83,18 @@ func prepared(ctx context.Context, t *sqlTarget, err error) (target, error) {
 		}
 	}
 	return t, nil
+}
+
+// ready reports whether the tables are there. PostgreSQL lets only those who may make
+// tables say IF NOT EXISTS, and who writes events need not be one.
+func (t *sqlTarget) ready(ctx context.Context) bool {
+	for _, rows := range []string{"SELECT " + columns + " FROM weir_events LIMIT 1", "SELECT source, position FROM weir_positions LIMIT 1"} {
+		var n int
+		if t.db.QueryRowContext(ctx, "SELECT count(*) FROM ("+rows+") AS one").Scan(&n) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *sqlTarget) position(ctx context.Context, source string) (position string, err error) {
