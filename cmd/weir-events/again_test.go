@@ -306,3 +306,43 @@ func TestWhatIsNotWrittenIsNotKnown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestALinesFileThatIsGone: what comes after somebody has moved the file away or removed
+// it stands in a new one of its name, and what was kept before is still known.
+func TestALinesFileThatIsGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	to, err := openLines(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(ids ...string) {
+		t.Helper()
+		var b batch
+		for _, id := range ids {
+			b.events = append(b.events, stream.Event{ID: id, Weight: 1})
+		}
+		if _, err := to.keep(t.Context(), "", b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep("a")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	keep("a", "b")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	keep("c")
+	for name, want := range map[string]string{path + ".1": "a", path: "c"} {
+		if text := string(read(name)); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"id":"`+want+`"`) {
+			t.Errorf("%s holds %s", filepath.Base(name), text)
+		}
+	}
+	if again, err := openLines(path); err == nil {
+		t.Error("the new file is not locked", again.close())
+	}
+	if err := to.close(); err != nil {
+		t.Error(err)
+	}
+}

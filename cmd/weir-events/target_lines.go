@@ -31,6 +31,18 @@ const (
 )
 
 func openLines(path string) (target, error) {
+	f, err := openLocked(path)
+	if err != nil {
+		return nil, err
+	}
+	t := &linesTarget{file: f, path: path, known: map[string]bool{}}
+	if err := t.recall(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return t, nil
+}
+
+func openLocked(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
 		return nil, misuse("%w", err)
@@ -38,11 +50,35 @@ func openLines(path string) (target, error) {
 	if err := lock(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: another process writes it: %w", path, err), f.Close())
 	}
-	t := &linesTarget{file: f, path: path, known: map[string]bool{}}
-	if err := t.recall(); err != nil {
-		return nil, errors.Join(err, f.Close())
+	return f, nil
+}
+
+// follow begins the file anew if it is no longer under its name: somebody moved it
+// away or removed it, and nobody would find what is written to it. What it held stays
+// known.
+func (t *linesTarget) follow() error {
+	here, err := t.file.Stat()
+	if err != nil {
+		return err
 	}
-	return t, nil
+	there, err := os.Stat(t.path)
+	switch {
+	case err == nil && os.SameFile(there, here):
+		return nil
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	f, err := openLocked(t.path)
+	if err != nil {
+		return err
+	}
+	last, size := t.file, t.size
+	t.file = f
+	if err := t.recall(); err != nil {
+		t.file, t.size = last, size
+		return errors.Join(err, f.Close())
+	}
+	return last.Close()
 }
 
 // recall reads the IDs of the last lines and cuts off a line that was not written
@@ -142,6 +178,9 @@ func (t *linesTarget) keep(_ context.Context, source string, b batch) (added int
 
 // append writes text to the disk, or nothing of it.
 func (t *linesTarget) append(text []byte) error {
+	if err := t.follow(); err != nil {
+		return err
+	}
 	n, err := t.file.Write(text)
 	if err == nil {
 		err = t.file.Sync()
