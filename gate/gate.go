@@ -84,7 +84,7 @@ func (g *Gate) Claim(ctx context.Context, call *identity.Call, v *Verdict, c *po
 	if call.Peek {
 		v.Bill.Verb = algo.Peek // also of a refusal without a bill, which observers hear of
 	}
-	v.match.Sketch = v.Sketch
+	v.match.Sketch, v.match.All = v.Sketch, v.All
 	now := g.current.Load()
 	v.Caller = now.resolver.Locate(call)
 	if now.policy.Exempt(call, &v.Caller, &v.match) {
@@ -120,6 +120,14 @@ func (g *Gate) Claim(ctx context.Context, call *identity.Call, v *Verdict, c *po
 func (g *Gate) DecideClaims(ctx context.Context, v *Verdict, c *policy.Claims, first, end int) error {
 	v.reset()
 	v.Bill.Note = v
+	return g.charge(ctx, v, c, first, end)
+}
+
+// PeekClaims is DecideClaims without charging anything: what each rule would have
+// said of a request that another refused. See Verdict.All.
+func (g *Gate) PeekClaims(ctx context.Context, v *Verdict, c *policy.Claims, first, end int) error {
+	v.reset()
+	v.Bill.Note, v.Bill.Verb = v, algo.Peek
 	return g.charge(ctx, v, c, first, end)
 }
 

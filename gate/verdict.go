@@ -22,6 +22,9 @@ type Verdict struct {
 	// Sketch is what Gate.Sketch said of the request, or nil. One of another
 	// policy than that in force is passed over.
 	Sketch *policy.Sketch
+	// All goes on past a rule that refuses the request for want of a key part: then
+	// Gate.Claim adds the claims of the others too, for Gate.PeekClaims.
+	All bool
 
 	// Written by Decide. Bill.Decision is the answer, also where nothing was
 	// charged; Bill.Each and Bill.Charges are parallel to Rules, and Bill.Note
@@ -36,6 +39,10 @@ type Verdict struct {
 	claims policy.Claims // of Decide
 	bills  [1]*weir.Bill
 }
+
+// Missing returns, with All, the rules that refused for want of a key part; Rule is
+// the first. It is valid as what Verdict points to.
+func (v *Verdict) Missing() []*policy.Rule { return v.match.Missing }
 
 // Shown reports whether charge i may be shown in response headers.
 func (v *Verdict) Shown(i int) bool { return v.match.Shown(i) }
@@ -108,7 +115,7 @@ func Get() *Verdict { return verdicts.Get().(*Verdict) }
 // Put gives v back to the pool. Nothing that it holds may be used afterwards.
 func Put(v *Verdict) {
 	v.reset()
-	v.Door, v.NoWait, v.MaxDelay, v.Sketch = "", false, 0, nil
+	v.Door, v.NoWait, v.MaxDelay, v.Sketch, v.All = "", false, 0, nil, false
 	v.Bill.NoReceipts = false
 	verdicts.Put(v)
 }

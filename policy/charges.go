@@ -88,25 +88,29 @@ func (p *Policy) Claim(call *identity.Call, caller *identity.Caller, m *Match, c
 	}
 	before := *c
 	p.claim(&q, m, c)
-	if m.Denied != nil {
+	if m.Denied != nil && !m.All {
 		c.cut(before)
 		return nil
 	}
 	if c.charges(len(before.list)) > algo.MaxCharges {
 		c.cut(before)
+		if m.Denied != nil {
+			return nil
+		}
 		return &weir.InputError{Field: "limits", Problem: "more than 32 limits apply to this request, and a bill holds no more; narrow the match: of some rules"}
 	}
 	return nil
 }
 
-// claim adds the claims of all rules, up to one that refuses the request.
+// claim adds the claims of all rules, up to one that refuses the request, unless all
+// are asked for.
 func (p *Policy) claim(q *request, m *Match, c *Claims) {
 	if len(p.rules) == 0 {
 		return
 	}
 	if s := p.sketched(m); s != nil {
 		for i := range s.rules {
-			if p.claimSketched(&s.rules[i], q, m, c); m.Denied != nil {
+			if p.claimSketched(&s.rules[i], q, m, c); m.Denied != nil && !m.All {
 				return
 			}
 		}
@@ -122,7 +126,7 @@ func (p *Policy) claim(q *request, m *Match, c *Claims) {
 		}
 	}
 	for i := range m.found.all {
-		if p.claimRule(&p.rules[i], q, m, c); m.Denied != nil {
+		if p.claimRule(&p.rules[i], q, m, c); m.Denied != nil && !m.All {
 			return
 		}
 	}
@@ -200,7 +204,12 @@ func (r *rule) claim(q *request, m *Match, c *Claims, first int, limit *weir.Lim
 		keys, missing = identity.AppendKey(c.keys, r.Key, &source, r.OnMissing == UseIP)
 		if missing >= 0 && r.OnMissing != UseIP {
 			if r.OnMissing == Deny && mode == Enforce {
-				m.Denied = &r.Rule
+				if m.Denied == nil {
+					m.Denied = &r.Rule
+				}
+				if m.All {
+					m.Missing = append(m.Missing, &r.Rule)
+				}
 			} else if m.Explain {
 				m.skip(r, "the key part "+r.Key[missing].String()+" is missing")
 			}

@@ -12,6 +12,7 @@ type Match struct {
 	// Set by the caller, kept from one request to the next.
 	Modes   Modes // switches in force
 	Explain bool  // fill Skipped
+	All     bool  // claim for all rules, also past one that refuses the request, and fill Missing
 
 	// Sketch, set by the caller, is what the policy's Sketch said of the request's
 	// method, host and path, or nil.
@@ -22,6 +23,7 @@ type Match struct {
 	Exempt  bool    // an exempt entry matched: admit, charge nothing
 	Denied  *Rule   // refuses the request since a key part is missing; Charges is then empty
 	Skipped []Skipped
+	Missing []*Rule // as Denied: all of them
 
 	from     []origin       // parallel to Charges
 	asked    *identity.Call // that Exempt has answered for
@@ -75,7 +77,7 @@ func (m *Match) Try(i int) bool { return m.from[i].try }
 // reset forgets the last request and keeps the room.
 func (m *Match) reset() {
 	m.Charges, m.Rules, m.from = m.Charges[:0], m.Rules[:0], m.from[:0]
-	m.Exempt, m.Denied, m.Skipped = false, nil, m.Skipped[:0]
+	m.Exempt, m.Denied, m.Skipped, m.Missing = false, nil, m.Skipped[:0], m.Missing[:0]
 	clear(m.readings)
 	m.readings = m.readings[:0]
 	m.asked, m.byIP = nil, ""

@@ -83,9 +83,10 @@ func (a *alone) copy(bal *weir.Balance, balance uint64) *lone {
 
 // judge puts what each rule alone would have said in the place of what the bill
 // says of its charges: whether it would have admitted them, and what would
-// remain. The bill's own decision stays. hashes are those of the charges' keys.
-func (a *alone) judge(v *gate.Verdict, hashes []uint64) {
-	if v.Bill.Allowed && len(a.copies) == 0 {
+// remain. The bill's own decision stays. hashes are those of the charges' keys. The
+// bill was but a peek if the request was barred for want of a key part.
+func (a *alone) judge(v *gate.Verdict, hashes []uint64, barred bool) {
+	if v.Bill.Allowed && len(a.copies) == 0 && !barred {
 		return
 	}
 	refused, culprit := 0, -1
@@ -112,11 +113,11 @@ func (a *alone) judge(v *gate.Verdict, hashes []uint64) {
 		balance := balanceOf(c, seatOf(v, i), hashes[i])
 		l := a.find(balance)
 		if l == nil {
-			if v.Bill.Allowed {
+			if v.Bill.Allowed && !barred {
 				continue
 			}
 			// A try is charged although its live limit refuses.
-			charged := refused == 0 || refused == 1 && c.Trial > 0 && int(c.Trial)-1 == culprit
+			charged := !barred && (refused == 0 || refused == 1 && c.Trial > 0 && int(c.Trial)-1 == culprit)
 			if !d.Allowed || charged {
 				continue
 			}

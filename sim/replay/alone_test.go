@@ -22,9 +22,9 @@ func TestEachAsAlone(t *testing.T) {
 		var rules []string
 		for i := range 2 + random.IntN(4) {
 			limit := fmt.Sprintf("%d/%s algorithm=%s", 2+random.IntN(30), pick("s", "min", "h"), pick("token_bucket", "token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_log"))
-			rules = append(rules, fmt.Sprintf("  - {name: r%d, key: [%s], limit: %s%s%s%s%s}\n", i, pick("ip", "ip", "ip, route", "all"), limit,
+			rules = append(rules, fmt.Sprintf("  - {name: r%d, key: [%s], limit: %s%s%s%s%s%s}\n", i, pick("ip", "ip", "ip, route", "all", "'query:id'", "'query:id', 'header:Referer'"), limit,
 				pick("", ", try: 5/min", ", try: 20/h algorithm=fixed_window"), pick("", "", ", mode: shadow"),
-				pick("", "", ", cost: {default: 2}"), pick("", ", match: {paths: [/api/**]}", ", match: {paths: [/static/**, /images/**]}", ", match: {methods: [POST]}")))
+				pick("", "", ", cost: {default: 2}"), pick("", "", ", on_missing: deny"), pick("", ", match: {paths: [/api/**]}", ", match: {paths: [/static/**, /images/**]}", ", match: {methods: [POST]}")))
 		}
 		policy := func(list ...string) string {
 			text := "limits:\n"

@@ -47,6 +47,7 @@ type sheet struct {
 	requests []request
 	claims   policy.Claims // of all, one after the other
 	hashes   []uint64      // of the claims' keys
+	barred   []int         // rules that refused for want of a key part, of all requests
 	given    *accesslog.Given
 }
 
@@ -57,10 +58,10 @@ type request struct {
 	record *accesslog.Record
 	caller netip.Prefix // the network, if there is one
 	claims int          // where its claims end
-	open   bool         // it hangs on its claims; else allowed, rule and err are the answer
+	barred int          // and the rules that refused it for want of a key part
+	open   bool         // it hangs on its claims; else allowed and err are the answer
 
 	allowed bool
-	rule    int    // that refused for want of a key part, -1 for none
 	hash    uint64 // of the client, if there is such a rule
 	err     error
 }
@@ -68,12 +69,12 @@ type request struct {
 func (s *sheet) clear() {
 	s.claims.Clear()
 	clear(s.requests)
-	s.requests, s.hashes, s.given = s.requests[:0], s.hashes[:0], nil
+	s.requests, s.hashes, s.barred, s.given = s.requests[:0], s.hashes[:0], s.barred[:0], nil
 }
 
 func newMatcher(g *gate.Gate, wants accesslog.Wants) *matcher {
 	m := &matcher{gate: g, sketches: newSketches(g), wants: wants, seed: maphash.MakeSeed(), numbers: map[*policy.Rule]int{}, seenBy: newSeats()}
-	m.verdict.Door = "replay"
+	m.verdict.Door, m.verdict.All = "replay", true
 	for i, rule := range g.Policy().Rules() {
 		m.numbers[rule] = i
 		m.met = append(m.met, met{}, met{})
@@ -97,20 +98,22 @@ func (m *matcher) match(ctx context.Context, r *accesslog.Record, to *sheet) {
 	open, err := m.gate.Claim(ctx, call, v, &to.claims)
 	q := request{
 		at: r.At, record: r, caller: v.Caller.Network, claims: to.claims.Len(), open: open,
-		allowed: v.Bill.Allowed, rule: -1, err: err,
+		allowed: v.Bill.Allowed, err: err,
 	}
 	if m.bits4 != 0 {
 		q.caller = identity.NetworkOf(v.Caller.IP, m.bits4, m.bits6)
 	}
 	m.requests++
-	switch {
-	case err != nil:
-	case v.Rule != nil:
-		q.rule, q.hash = m.numbers[v.Rule], maphash.String(m.seed, r.Client)
-		m.see(2*q.rule, q.hash)
-	default:
+	if err == nil {
+		for _, rule := range v.Missing() {
+			q.hash = maphash.String(m.seed, r.Client)
+			number := m.numbers[rule]
+			to.barred = append(to.barred, number)
+			m.see(2*number, q.hash)
+		}
 		m.seeClaims(to)
 	}
+	q.barred = len(to.barred)
 	to.requests = append(to.requests, q)
 }
 

@@ -39,21 +39,21 @@ func (n *notes) clear() {
 	n.requests, n.refused, n.texts, n.errs = n.requests[:0], n.refused[:0], n.texts[:0], n.errs[:0]
 }
 
-// note notes a decided request, with the verdict if it was open, and the hashes
-// of its charges' keys.
-func (run *Run) note(n *notes, r *request, hashes []uint64) {
+// note notes a decided request, with the rules that refused it for want of a key
+// part, and the hashes of the keys of the charges that the verdict is about.
+func (run *Run) note(n *notes, r *request, barred []int, hashes []uint64) {
 	v := &run.verdict
 	request := noted{at: r.at, allowed: r.allowed, failed: r.err != nil}
 	first := len(n.refused)
-	switch {
-	case r.err != nil:
+	if r.err != nil {
 		n.errs = append(n.errs, r.err)
-	case r.rule >= 0:
-		text := r.record.Client
-		n.refused = append(n.refused, refused{hash: r.hash, seat: int32(2 * r.rule), key: uint16(len(text)), missing: true})
-		n.texts = append(n.texts, text...)
-	case r.open:
-		for i := range v.Rules {
+	} else {
+		for _, rule := range barred {
+			text := r.record.Client
+			n.refused = append(n.refused, refused{hash: r.hash, seat: int32(2 * rule), key: uint16(len(text)), missing: true})
+			n.texts = append(n.texts, text...)
+		}
+		for i := range hashes {
 			d, seat := &v.Bill.Each[i], seatOf(v, i)
 			if d.Allowed {
 				run.least[seat].see(d)

@@ -111,20 +111,27 @@ func (run *Run) Take(ctx context.Context, r *accesslog.Record) error {
 
 // decide decides the requests of a sheet and notes what is to be counted of them.
 func (run *Run) decide(ctx context.Context, s *sheet, to *notes) {
-	v, first := &run.verdict, 0
+	v, first, barred := &run.verdict, 0, 0
 	for i := range s.requests {
 		r := &s.requests[i]
 		run.now = max(run.now, r.at)
 		var hashes []uint64
-		if r.open {
+		why := s.barred[barred:r.barred]
+		switch {
+		case r.open:
 			if r.err = run.gate.DecideClaims(ctx, v, &s.claims, first, r.claims); r.err == nil {
 				hashes = run.chargeHashes(s.hashes[first:r.claims])
-				run.alone.judge(v, hashes)
+				run.alone.judge(v, hashes, false)
 			}
 			r.allowed = v.Bill.Allowed
+		case first < r.claims: // the rules that do not refuse it
+			if r.err = run.gate.PeekClaims(ctx, v, &s.claims, first, r.claims); r.err == nil {
+				hashes = run.chargeHashes(s.hashes[first:r.claims])
+				run.alone.judge(v, hashes, true)
+			}
 		}
-		first = r.claims
-		run.note(to, r, hashes)
+		first, barred = r.claims, r.barred
+		run.note(to, r, why, hashes)
 	}
 }
 
