@@ -223,6 +223,23 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// TestDocsOfANarrowRule: a limit that not every request is under is not told as one
+// that every request is under; who it is for stays with the file.
+func TestDocsOfANarrowRule(t *testing.T) {
+	for text, want := range map[string]string{
+		"match: {plans: [pro]}, limit: 5/h":                                         "every request of plan `pro`.",
+		"match: {headers: {X-Beta: s3cret}}, limit: 5/h":                            "every request of some callers or with some header fields.",
+		"match: {paths: [/a/**], not: {methods: [GET], paths: [/a/b]}}, limit: 5/h": "every request for `/a/**`, but not to GET requests for `/a/b`.",
+		"match: {not: {ips: [192.0.2.1]}}, limit: 5/h":                              "every request, but not to requests of some callers or with some header fields.",
+		"limit: 5/day algorithm=fixed_window tz=Europe/Paris":                       "| every caller | 5 per day in Europe/Paris |",
+	} {
+		page := parse(t, "limits: [{name: r, key: [ip], "+text+"}]").Docs().Markdown()
+		if !strings.Contains(page, want) || strings.Contains(page, "s3cret") || strings.Contains(page, "192.0.2.1") {
+			t.Errorf("%s:\n%s", text, page)
+		}
+	}
+}
+
 // A header part needs no quotes, within braces and brackets either: YAML has a
 // colon only before a space.
 func TestPartsNeedNoQuotes(t *testing.T) {

@@ -22,14 +22,24 @@ type Docs struct {
 
 // LimitDoc is one rule.
 type LimitDoc struct {
-	Rule      string     `json:"rule"`
-	Methods   []string   `json:"methods"` // empty for all
-	Paths     []string   `json:"paths"`
-	Hosts     []string   `json:"hosts"`
+	Rule string `json:"rule"`
+	ScopeDoc
+	Except    *ScopeDoc  `json:"except,omitempty"` // what it does not apply to
 	CountedBy []string   `json:"counted_by"`
 	Plans     []PlanDoc  `json:"plans"`
 	Cost      int64      `json:"cost"`
 	Costs     []PathCost `json:"costs"` // that differ from Cost
+}
+
+// ScopeDoc says to what a rule applies. What an empty list is of does not matter.
+type ScopeDoc struct {
+	Methods []string `json:"methods"`
+	Paths   []string `json:"paths"`
+	Hosts   []string `json:"hosts"`
+	OfPlans []string `json:"of_plans,omitempty"` // callers of these alone
+	// Some says that it also hangs on addresses, tenants or header fields, which are
+	// not for everybody to know.
+	Some bool `json:"some,omitempty"`
 }
 
 // PlanDoc is what one plan is granted.
@@ -80,11 +90,14 @@ func (f *File) Docs() *Docs {
 
 func limitDoc(r *policy.Rule) LimitDoc {
 	l := LimitDoc{
-		Rule: r.Name, Methods: notNil(r.Match.Methods), Paths: notNil(r.Match.Paths), Hosts: notNil(r.Match.Hosts),
+		Rule: r.Name, ScopeDoc: scopeDoc(&r.Match),
 		CountedBy: []string{}, Plans: []PlanDoc{}, Cost: max(r.Cost.Default, 1), Costs: []PathCost{},
 	}
 	if r.Cost.Free {
 		l.Cost = 0
+	}
+	if not := scopeDoc(&r.Not); not.words(everything) != everything {
+		l.Except = &not
 	}
 	for _, p := range r.Key {
 		l.CountedBy = append(l.CountedBy, p.String())
@@ -101,6 +114,13 @@ func limitDoc(r *policy.Rule) LimitDoc {
 	return l
 }
 
+func scopeDoc(c *policy.Conditions) ScopeDoc {
+	return ScopeDoc{
+		Methods: notNil(c.Methods), Paths: notNil(c.Paths), Hosts: notNil(c.Hosts), OfPlans: c.Plans,
+		Some: len(c.IPs)+len(c.Tenants)+len(c.Headers) > 0,
+	}
+}
+
 func planDoc(plan string, l weir.Limit) PlanDoc {
 	d := PlanDoc{Plan: plan, Limit: l.OnFailure(weir.Local).String(), Unlimited: l.IsUnlimited()}
 	if l.IsUnlimited() {
@@ -109,7 +129,12 @@ func planDoc(plan string, l weir.Limit) PlanDoc {
 	}
 	d.Units, d.PeriodMS, d.AtOnce = l.Units(), int64(l.Period()/time.Millisecond), l.Most()
 	_, period, _ := strings.Cut(d.Limit, "/")
-	period, _, _ = strings.Cut(period, " ")
+	period, options, _ := strings.Cut(period, " ")
+	for _, option := range strings.Fields(options) {
+		if zone, ok := strings.CutPrefix(option, "tz="); ok {
+			period += " in " + zone
+		}
+	}
 	switch {
 	case l.Kind() == algo.LeakyBucket:
 		d.Text = fmt.Sprintf("%d per %s, evenly, %d may wait", d.Units, period, d.AtOnce-1)
@@ -190,17 +215,30 @@ func (d *Docs) Markdown() string {
 
 // scope says in words what the rule applies to.
 func (l *LimitDoc) scope() string {
-	s := "every request"
-	if len(l.Methods) > 0 {
-		s = either(l.Methods) + " requests"
+	if l.Except == nil {
+		return l.words(everything)
 	}
-	for _, c := range []struct {
+	return l.words(everything) + ", but not to " + l.Except.words("requests")
+}
+
+const everything = "every request"
+
+// words says in words what is in the scope; all is what to call it without conditions.
+func (c *ScopeDoc) words(all string) string {
+	s := all
+	if len(c.Methods) > 0 {
+		s = either(c.Methods) + " requests"
+	}
+	for _, part := range []struct {
 		to    string
 		names []string
-	}{{" for ", l.Paths}, {" at ", l.Hosts}} {
-		if len(c.names) > 0 {
-			s += c.to + "`" + strings.Join(c.names, "`, `") + "`"
+	}{{" for ", c.Paths}, {" at ", c.Hosts}, {" of plan ", c.OfPlans}} {
+		if len(part.names) > 0 {
+			s += part.to + "`" + strings.Join(part.names, "`, `") + "`"
 		}
+	}
+	if c.Some {
+		s += " of some callers or with some header fields"
 	}
 	return s
 }
