@@ -5,6 +5,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirhq/weir/identity"
+	"github.com/weirhq/weir/policy"
 )
 
 func parse(t *testing.T, text string) *File {
@@ -236,6 +239,19 @@ func TestDocsOfANarrowRule(t *testing.T) {
 		page := parse(t, "limits: [{name: r, key: [ip], "+text+"}]").Docs().Markdown()
 		if !strings.Contains(page, want) || strings.Contains(page, "s3cret") || strings.Contains(page, "192.0.2.1") {
 			t.Errorf("%s:\n%s", text, page)
+		}
+	}
+}
+
+// TestOwnLimitsFailAsTheRule: a tenant's own limit answers without a store as the
+// rule's does, wherever the file says so.
+func TestOwnLimitsFailAsTheRule(t *testing.T) {
+	for _, text := range []string{"limit: 5/min on_store_failure=closed", "limit: {rate: 5/min, on_store_failure: closed}", "limit: 5/min, on_store_failure: closed"} {
+		p := parse(t, "limits: [{name: login, key: [ip], "+text+"}]").Policy
+		var m policy.Match
+		who := identity.Caller{Tenant: "acme", Limits: map[string]string{"login": "50/min"}}
+		if err := p.Charges(&identity.Call{Path: "/"}, &who, &m); err != nil || m.Charges[0].Limit.String() != "50/min on_store_failure=closed" {
+			t.Errorf("%s: %v %v", text, m.Charges, err)
 		}
 	}
 }

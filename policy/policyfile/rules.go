@@ -73,6 +73,8 @@ func (r *reader) rule(n *node, path string) policy.Rule {
 	if mode == "shadow" {
 		rule.Mode = policy.Shadow
 	}
+	// A tenant's own number is no reason to answer otherwise than the rule does.
+	rule.OnFailure = rule.Limit.Failure()
 	if failure != "" {
 		r.failure(&rule, failure, path)
 	}
