@@ -125,9 +125,18 @@ func (g *Gate) Reset(ctx context.Context, rule string, parts map[string]string) 
 }
 
 // Block refuses everything on those balances for d, at most 366 days; 0 lifts a
-// block.
+// block. A rule that is unlimited for everybody has no balance that could refuse, and
+// is an *weir.InputError.
 func (g *Gate) Block(ctx context.Context, rule string, parts map[string]string, d time.Duration) error {
-	return g.each(ctx, rule, parts, func(c weir.Charge) error { return g.limiter.Block(ctx, d, c) })
+	refuses := false
+	err := g.each(ctx, rule, parts, func(c weir.Charge) error {
+		refuses = refuses || !policy.OfTry(c)
+		return g.limiter.Block(ctx, d, c)
+	})
+	if err == nil && d > 0 && !refuses {
+		err = &weir.InputError{Field: "rule", Problem: "has no limit but unlimited, so there is no balance to block"}
+	}
+	return err
 }
 
 // each does something to every balance that the parts may name. A tenant's own limit

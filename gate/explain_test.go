@@ -118,6 +118,25 @@ func TestResetAndBlock(t *testing.T) {
 	}
 }
 
+// TestBlockOfTheUnlimited: what blocks nobody is not done.
+func TestBlockOfTheUnlimited(t *testing.T) {
+	var now clock
+	pro := map[string]weir.Limit{"pro": weir.Unlimited()}
+	g := New(limiter(t, &now), nil, compiled(t,
+		policy.Rule{Name: "none", Key: key(t, "ip"), Limit: weir.Unlimited(), Plans: pro, Try: limit(t, "2/min")},
+		policy.Rule{Name: "some", Key: key(t, "ip"), Limit: limit(t, "2/min"), Plans: pro},
+	))
+	parts := map[string]string{"ip": "192.0.2.1"}
+	if err := g.Block(t.Context(), "none", parts, time.Minute); err == nil || !strings.Contains(err.Error(), "unlimited") {
+		t.Errorf("nobody is blocked: %v", err)
+	}
+	for _, err := range []error{g.Block(t.Context(), "none", parts, 0), g.Block(t.Context(), "some", parts, time.Minute), g.Reset(t.Context(), "none", parts)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestReload covers B281, B283 and B285: a reload keeps balances, a changed
 // limit is in force at once for everybody, and a raise never denies.
 func TestReload(t *testing.T) {

@@ -139,6 +139,9 @@ func (p *Policy) Balances(name string, parts map[string]string, network func(net
 	return charges, nil
 }
 
+// OfTry reports whether a charge of a policy is a rule's try.
+func OfTry(c weir.Charge) bool { return strings.HasPrefix(c.Space, trySpace) }
+
 // given returns parts with what only the rule knows: a route is one of its
 // patterns, or a path under one; a path is under one; and whoever has no value
 // has a balance only where the address takes its place.

@@ -93,6 +93,8 @@ func readNamed(b *api.Body, blocks bool) (n named, err error) {
 		err = api.Within("limit", api.Wrong("goes with key; a rule has its own"))
 	case blocks && !given["for"]:
 		err = missing("for")
+	case blocks && n.limit.IsUnlimited():
+		err = api.Within("limit", api.Wrong("is unlimited, so there is no balance to block"))
 	}
 	return n, err
 }
