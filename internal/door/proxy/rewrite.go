@@ -90,6 +90,9 @@ func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 	// what the client wrote, and the policy has read the same text.
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	pr.SetURL(p.Upstreams[0]) // the path; who gets the request is decided when it is sent
+	if pr.In.Method == http.MethodOptions && pr.In.URL.Path == "*" {
+		pr.Out.URL.Opaque = "*" // of the server as a whole, and no path that could be joined
+	}
 	// The trailers of a request are known when its body has been read. They are
 	// filled into the map of the incoming one.
 	pr.Out.Trailer = pr.In.Trailer

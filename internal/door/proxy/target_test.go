@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 )
 
@@ -15,5 +16,20 @@ func TestTargetsOfNoPathDoNotPass(t *testing.T) {
 		if err != nil || w.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %v %v", target, w, err)
 		}
+	}
+}
+
+// OPTIONS * asks about the upstream as a whole, and arrives as that.
+func TestOptionsOfTheServerPass(t *testing.T) {
+	var got string
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RequestURI }))
+	up.Config.DisableGeneralOptionsHandler = true
+	up.Start()
+	defer up.Close()
+	b := newBenchAt(t, settings{}, up.URL)
+	w := httptest.NewRecorder()
+	b.door.ServeHTTP(w, httptest.NewRequest("OPTIONS", "*", nil)) // net/http's own answer would be before the door
+	if w.Code != http.StatusOK || got != "*" {
+		t.Errorf("%d; %q arrived", w.Code, got)
 	}
 }
