@@ -24,6 +24,7 @@ type Gate struct {
 	observer weir.Observer
 	current  atomic.Pointer[inForce]
 	switches atomic.Pointer[[]ModeSwitch]
+	trial    atomic.Bool
 }
 
 // inForce is what one decision is made by. Policy and resolver come from one
@@ -57,6 +58,11 @@ func (g *Gate) Swap(r *identity.Resolver, p *policy.Policy) {
 // Limiter's own observer hears of the bills. It is called before the first
 // Decide.
 func (g *Gate) SetObserver(o weir.Observer) { g.observer = o }
+
+// SetTrial says whether the policy is only tried: then nothing refuses a request but
+// rules that are enforced. A disabled key, a path with several readings and too many
+// limits do not.
+func (g *Gate) SetTrial(on bool) { g.trial.Store(on) }
 
 // Policy returns the policy in force.
 func (g *Gate) Policy() *policy.Policy { return g.current.Load().policy }
@@ -95,7 +101,8 @@ func (g *Gate) Claim(ctx context.Context, call *identity.Call, v *Verdict, c *po
 	if err := now.resolver.Identify(ctx, call, &v.Caller); err != nil {
 		return false, err
 	}
-	if v.Caller.Disabled() {
+	v.match.Trial = g.trial.Load()
+	if v.Caller.Disabled() && !v.match.Trial {
 		return false, g.refuse(ctx, v, weir.Blocked, nil)
 	}
 	v.match.Modes = g.modes()

@@ -2,10 +2,12 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/weirhq/weir"
+	"github.com/weirhq/weir/identity"
 	"github.com/weirhq/weir/policy"
 )
 
@@ -149,5 +151,45 @@ func TestNoWaitOfMany(t *testing.T) {
 		if d := v.Bill.Decision; d.Allowed != want || d.Delay != 0 || !want && d.Reason != weir.Limited {
 			t.Errorf("%+v", d)
 		}
+	}
+}
+
+// TestTrialRefusesNobody: of a policy on trial nothing refuses but a rule that is
+// enforced by name.
+func TestTrialRefusesNobody(t *testing.T) {
+	var rules []policy.Rule
+	for i := range 33 {
+		rules = append(rules, policy.Rule{Name: fmt.Sprint("r", i), Match: policy.Conditions{Paths: []string{"/many"}}, Key: key(t, "ip"), Limit: limit(t, "0/s")})
+	}
+	rules = append(rules, policy.Rule{Name: "last", Match: policy.Conditions{Paths: []string{"/a/**"}}, Key: key(t, "tenant"), Limit: limit(t, "0/s"), OnMissing: policy.Deny})
+	p, err := policy.Compile(policy.Options{Rules: rules, RejectAmbiguous: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now clock
+	g := New(limiter(t, &now), resolver(t, "pro"), p)
+	odd := []*identity.Call{
+		call("GET", "/many", "192.0.2.1", ""), call("GET", "/a;x/b", "192.0.2.1", ""), call("GET", "/x", "192.0.2.1", "k-old"),
+		call("GET", "/a/b", "192.0.2.1", ""), call("GET", "/a/b", "192.0.2.1", "k-acme"), call("GET", "/a%2Fb", "192.0.2.1", "k-old"),
+	}
+	refused := func() (n int) {
+		for _, c := range odd {
+			if v := new(Verdict); g.Decide(t.Context(), c, v) != nil || !v.Bill.Allowed {
+				n++
+			}
+		}
+		return n
+	}
+	if n := refused(); n != len(odd) {
+		t.Fatalf("%d of %d are refused: the test shows little", n, len(odd))
+	}
+	g.SetTrial(true)
+	g.SetModes([]ModeSwitch{{Mode: policy.Shadow, Until: time.Now().Add(time.Hour)}})
+	if n := refused(); n != 0 {
+		t.Errorf("%d are refused on trial", n)
+	}
+	g.SetModes([]ModeSwitch{{Mode: policy.Shadow, Until: time.Now().Add(time.Hour)}, {Rule: "last", Mode: policy.Enforce, Until: time.Now().Add(time.Hour)}})
+	if n := refused(); n != 4 {
+		t.Errorf("%d are refused by the one rule that is enforced, not 4", n)
 	}
 }

@@ -83,7 +83,7 @@ func (p *Policy) Claim(call *identity.Call, caller *identity.Caller, m *Match, c
 		m.Exempt = true
 		return nil
 	}
-	if p.rejectTwice && len(m.readings) > 1 {
+	if p.rejectTwice && len(m.readings) > 1 && !m.Trial {
 		return &weir.InputError{Field: "path", Problem: "can be read in more than one way, and such paths are refused here"}
 	}
 	before := *c
@@ -94,7 +94,7 @@ func (p *Policy) Claim(call *identity.Call, caller *identity.Caller, m *Match, c
 	}
 	if c.charges(len(before.list)) > algo.MaxCharges {
 		c.cut(before)
-		if m.Denied != nil {
+		if m.Denied != nil || m.Trial {
 			return nil
 		}
 		return &weir.InputError{Field: "limits", Problem: "more than 32 limits apply to this request, and a bill holds no more; narrow the match: of some rules"}

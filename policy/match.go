@@ -12,6 +12,7 @@ type Match struct {
 	// Set by the caller, kept from one request to the next.
 	Modes   Modes // switches in force
 	Explain bool  // fill Skipped
+	Trial   bool  // refuse no request for its path or for the number of its limits
 	All     bool  // claim for all rules, also past one that refuses the request, and fill Missing
 
 	// Sketch, set by the caller, is what the policy's Sketch said of the request's

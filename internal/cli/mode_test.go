@@ -136,11 +136,14 @@ func TestModeAlwaysEnds(t *testing.T) {
 // TestShadowOfAll: a daemon that only tries its policy refuses nobody, from the first
 // request on, but by a rule that is switched by name for a while.
 func TestShadowOfAll(t *testing.T) {
-	p := start(t, "serve", "-c", policyFile(t, switchable), "--shadow", "--http", "127.0.0.1:0", "--drain-notice", "1ms")
+	p := start(t, "serve", "-c", policyFile(t, switchable+"ambiguous_path: reject\n"), "--shadow", "--http", "127.0.0.1:0", "--drain-notice", "1ms")
 	for range 3 {
 		if d := p.mustCheck("GET", "/login", "192.0.2.1", ""); d.Status != 200 {
 			t.Fatalf("in shadow: %+v", d)
 		}
+	}
+	if d := p.mustCheck("GET", "/a;b/c", "192.0.2.1", ""); d.Status != 200 {
+		t.Fatalf("in shadow, a path of two readings: %+v", d)
 	}
 	tell(t, 0, "mode", "enforce", "--rule", "login", "--for", "5m", "--addr", p.admin)
 	if d := p.mustCheck("GET", "/login", "192.0.2.1", ""); d.Status != 429 {

@@ -59,6 +59,7 @@ func newModes(g *gate.Gate, d *directory.Directory, shadow bool, log *slog.Logge
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &modes{gate: g, directory: d, log: log, stop: cancel}
 	if shadow {
+		g.SetTrial(true)
 		m.standing = &held{gate.ModeSwitch{Mode: policy.Shadow, Until: time.Now().AddDate(100, 0, 0)}, "--shadow"}
 		m.apply() // before the first decision
 	}
