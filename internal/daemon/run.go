@@ -25,7 +25,7 @@ type Config struct {
 	// are seen or when Reload asks.
 	Watch bool
 	// Shadow puts every rule in shadow for as long as the daemon runs, but for
-	// those that are switched by name: the policy is tried, and its rules refuse nobody.
+	// those that are switched by name: the policy is tried and refuses nobody.
 	Shadow bool
 	Store  StoreConfig
 	Doors  []Door
