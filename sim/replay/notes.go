@@ -64,7 +64,7 @@ func (run *Run) note(n *notes, r *request, barred []int, hashes []uint64) {
 			n.texts = append(n.texts, key...)
 		}
 	}
-	if r.err == nil && !r.allowed && run.clients != nil {
+	if (!r.allowed || r.err != nil) && run.clients != nil {
 		text := r.client()
 		request.client = int32(len(text))
 		n.texts = append(n.texts, text...)
@@ -126,7 +126,6 @@ func (run *Run) countOne(r *noted, list []refused) {
 	}
 	if r.failed {
 		run.refused++ // the service answers 400 and charges nothing
-		return
 	}
 	for i := range list {
 		c := &list[i]

@@ -184,6 +184,26 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareBadPaths: who is refused for a path that can be read in two ways is
+// refused, and is told.
+func TestCompareBadPaths(t *testing.T) {
+	var runs [2]*Run
+	for i, text := range []string{"charge", "reject"} {
+		run, err := New(policyOf(t, "ambiguous_path: "+text+"\nlimits: [{name: a, key: [ip], limit: 5/s}]").Policy, nil, Options{Clients: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+		if err := run.Take(t.Context(), &accesslog.Record{IP: netip.MustParseAddr("192.0.2.1"), Client: "192.0.2.1", Path: "/a;x/b"}); err != nil {
+			t.Fatal(err)
+		}
+		runs[i] = run
+	}
+	if d := Compare(runs[0], runs[1]); len(d.NewlyRefused) != 1 || d.NewlyRefused[0] != (Caller{"192.0.2.1", 1}) || d.New.CallersDenied != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestPlay: rows of traffic on their own clock.
 func TestPlay(t *testing.T) {
 	f := policyOf(t, "limits: [{name: a, key: [ip], limit: 100/min algorithm=fixed_window}]")
