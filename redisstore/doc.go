@@ -17,9 +17,10 @@
 // answer that the limits state. Nothing is sent twice after an unknown outcome.
 //
 // Redis 6.2 is the oldest that is supported. An ACL user needs EVALSHA, EVAL,
-// TIME, MGET, GET, GETRANGE, EXISTS, SET, SETRANGE and DEL on {prefix}*, where
-// instances are counted ZADD, ZREM, ZREMRANGEBYSCORE, ZCARD and PEXPIRE, and where
-// losses are watched INFO (without it, evictions and restarts go unseen, and flights
-// do not keep a slow server's pace) and, in a cluster, CLUSTER SLOTS. Package
-// directory says what look-ups and modes need.
+// TIME, MGET, GET, GETRANGE, EXISTS, SET, SETRANGE and DEL on {prefix}*, PING, for a
+// database other than 0 SELECT, where instances are counted ZADD, ZREM,
+// ZREMRANGEBYSCORE, ZCARD and PEXPIRE, and where losses are watched INFO (without it,
+// evictions and restarts go unseen, and flights do not keep a slow server's pace)
+// and, in a cluster, CLUSTER SLOTS. Package directory says what look-ups and modes
+// need.
 package redisstore
