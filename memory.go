@@ -20,19 +20,19 @@ import (
 //	                            that is as if never used, above 12 bits of state
 //
 // A balance that is idle is the same as none, so inserts claim slots they pass over
-// that have been idle for a moment, and a shard that fills up is rebuilt without them, as large as what
-// is live wants. At the bound in bytes the sixth nearest to idle gives
-// way as well: a balance that is nearly full again forgets little, a drained one
-// would let its caller start anew. Maps of pointers were rejected for what the
-// garbage collector makes of ten million of them, and keys for their size; two
-// keys share a print once in 2^62 pairs, under a seed that callers cannot know.
+// that have been idle for a moment, and a shard that fills up is rebuilt without
+// them, as large as what is live wants. At the bound in bytes the sixth nearest to
+// idle gives way as well: a balance that is nearly full again forgets little, a
+// drained one would let its caller start anew. Maps of pointers were rejected for
+// what the garbage collector makes of ten million of them, and keys for their size;
+// two keys share a print once in 2^62 pairs, under a seed that callers cannot know.
 //
 // Locks: what is there already is decided by its slots alone, each a lock of its own
 // (memory_slot.go). All else is under the shard's mutex, and takes the slots besides;
 // a bill locks its shards in ascending order, so bills cannot wait for each other in a
 // circle, and who holds a slot without a mutex waits for nothing. Nothing under a lock
-// calls out or reads the clock, but for a reset (see shard.forget), and what allocates there is growth: of a table, a log,
-// a ledger, the blocks.
+// calls out or reads the clock, but for a reset (see shard.forget), and what allocates
+// there is growth: of a table, a log, a ledger, the blocks.
 
 // MemoryOptions configures NewMemory.
 type MemoryOptions struct {

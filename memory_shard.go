@@ -191,7 +191,8 @@ func (w *words) anew(bal *Balance) bool {
 }
 
 // readAnew makes the receipts from before such a debit void: under a limit that is
-// changed back nobody would know what was paid meanwhile. It is as stepBack.
+// changed back nobody would know what was paid meanwhile. The slot is kept; it returns
+// where it is, as stepBack does.
 func (s *shard) readAnew(at int, print uint64, now int64, bal *Balance) int {
 	w := &s.slots[at].w
 	_, _, charged := w.times()

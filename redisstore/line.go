@@ -28,7 +28,7 @@ type line struct {
 	flights chan *flight // idle buffers, one per sender
 	breaker breaker
 	paced   pace           // how fast the server is
-	asking  sync.WaitGroup // it about that
+	asking  sync.WaitGroup // the questions to it about that
 	offset  atomic.Int64   // its clock minus ours in µs, at least; 0 until known
 }
 

@@ -12,6 +12,17 @@ import (
 	"github.com/weirhq/weir/internal/redisconn"
 )
 
+// Letters lie in this region's stream until one of its instances has heard them:
+//
+//	stream ─ read ──▶ hear ─▶ balances here ─▶ finish, out of the stream
+//	  │ taken by one that died      │ the store failed: it stays
+//	  └─ claim, after reclaim ◀─────┘
+//
+// The instances are one consumer group, so each letter goes to one of them. One that
+// is heard twice does no harm: letters tell totals. A letter that nobody will ever
+// understand is finished all the same, and told of as a fault: kept, it would come
+// back for ever.
+
 const (
 	block     = 500 * time.Millisecond
 	reclaim   = 5 * time.Second // letters that an instance took and did not finish

@@ -11,7 +11,7 @@ import (
 
 // What a preset puts beside the engine.
 
-// herd's clients with the jitter of the waits that Weir names: a fifth.
+// jittered is herd's clients with the jitter of the waits that Weir names: a fifth.
 func jittered(ctx context.Context, p *Preset, limit weir.Limit) ([]Row, error) {
 	told, err := p.through(ctx, p.arrivals, limit, "at the moment told")
 	if err != nil {

@@ -22,9 +22,8 @@ import (
 // for this instance alone, and the answer says so. A Redis that is there and
 // refuses the write is another matter: the instances would differ while all of
 // them can be reached, so nothing is switched and the refusal is the answer. Each
-// switch ends by itself;
-// one that cannot be read any more ends at its time all the same, because the
-// gate has the time too.
+// switch ends by itself; one that cannot be read any more ends at its time all
+// the same, because the gate has the time too.
 
 const readModes = 250 * time.Millisecond
 

@@ -17,7 +17,8 @@ type Report struct {
 // Side is who could do no more.
 type Side string
 
-// The sides. Client is this machine, whoever filled it. Neither is what an open loop should find: else its rate is too high.
+// The sides. Client is this machine, whoever filled it. Neither is what an open
+// loop should find: else its rate is too high.
 const (
 	Client  Side = "client"
 	Redis   Side = "redis"

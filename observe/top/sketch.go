@@ -17,10 +17,9 @@ import (
 // cost each request a wait for every one of them. What it says of a key is never too
 // little, and too much by more than e/4096 of all counts in one case of twenty: the
 // worst are some 1,500 keys of the same weight, just over that bound (see
-// TestWhatOthersAdd). A place counts
-// its key exactly from when it took it, which is never too much. So both ends of
-// what is told are certain. A key that makes up 1/256 of all is told, unless four
-// larger ones share its set of places.
+// TestWhatOthersAdd). A place counts its key exactly from when it took it, which is
+// never too much. So both ends of what is told are certain. A key that makes up
+// 1/256 of all is told, unless four larger ones share its set of places.
 //
 // Counting is a hash and four plain additions. A map with counters that give way
 // (space saving) was rejected: under many keys that are asked for once, each is an

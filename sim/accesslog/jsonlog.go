@@ -7,10 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// jsonLine reads a line of JSON by the names of its fields, whichever server it
-// is from: nginx (whose names everybody chooses, so the usual ones), Caddy,
-// Traefik and Envoy. Traefik and Envoy stamp the beginning of a request, Caddy
-// and nginx the end.
+// jsonFields is what a line of JSON says of a request.
 type jsonFields struct {
 	begin, end, took       gjson.Result // times; end is taken if there is no begin
 	client, peer           []byte       // peer is taken if there is no client
@@ -21,6 +18,10 @@ type jsonFields struct {
 	tookSeconds, requested bool
 }
 
+// jsonLine reads a line of JSON by the names of its fields, whichever server it
+// is from: nginx (whose names everybody chooses, so the usual ones), Caddy,
+// Traefik and Envoy. Traefik and Envoy stamp the beginning of a request, Caddy
+// and nginx the end. It returns what is wrong with the line, if anything is.
 func (p *parser) jsonLine(line []byte, r *Record) string {
 	if !gjson.ValidBytes(line) {
 		return "JSON that is cut off or wrong"

@@ -2,8 +2,9 @@ package accesslog
 
 import "bytes"
 
-// w3c reads the W3C extended format of IIS, CloudFront and others, whose columns
-// are named by a line of its own and differ from file to file:
+// columns are those of a file in the W3C extended format, which IIS, CloudFront
+// and others write. A line of its own names them, and they differ from file to
+// file:
 //
 //	#Fields: date time c-ip cs-method cs-uri-stem sc-status time-taken
 //

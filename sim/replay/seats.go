@@ -2,8 +2,8 @@ package replay
 
 import "github.com/weirhq/weir/gate"
 
-// A seat is a rule of the policy or its try: twice the rule's number, and one
-// more for the try.
+// seatOf returns the seat of v's charge i. A seat is a rule of the policy or its
+// try: twice the rule's number, and one more for the try.
 func seatOf(v *gate.Verdict, i int) int {
 	seat := 2 * v.RuleNumber(i)
 	if v.IsTry(i) {

@@ -15,6 +15,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// This file is all of the room that knows the YAML library. What it returns is
+// turned into a tree of our own, as in policy/policyfile, but by the rules of the
+// server that Weir stands in for: the first document counts alone, and what is
+// not quoted means what it means in YAML 1.1.
+
 type kind uint8
 
 const (
