@@ -13,11 +13,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// This file is all of the room that knows the YAML library. The library was chosen for its
-// places: it points at the line and column of a syntax error, which others give
-// by the line of the surrounding block or not at all. What it returns is turned
-// into a tree of our own, small enough to be reasoned about: scalars are text
-// and a kind, aliases are shared nodes, and there are no tags.
+// This file is all of the room that knows the YAML library. The library was chosen
+// for its places: it points at the line and column of a syntax error, which others
+// give by the line of the surrounding block or not at all. What it returns is
+// turned into a tree of our own, small enough to be reasoned about: scalars are
+// text and a kind, aliases are shared nodes, and there are no tags.
 
 type kind uint8
 
