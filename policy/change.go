@@ -77,6 +77,31 @@ func (r *rule) changes(was *rule, field string) []Finding {
 	return out
 }
 
+// Moved returns the rules under which the balances of callers start anew who were of
+// plan was under old and are of plan is.
+func (p *Policy) Moved(old *Policy, was, is string) (rules []string) {
+	for i := range p.rules {
+		r := &p.rules[i]
+		at, ok := old.byName[r.Name]
+		if !ok || old.rules[at].space != r.space {
+			continue
+		}
+		before, now := old.rules[at].ofPlan(was), r.ofPlan(is)
+		if none := (weir.Limit{}); before != none && now != none && !before.IsUnlimited() && !now.IsUnlimited() && balanceOf(before) != balanceOf(now) {
+			rules = append(rules, r.Name)
+		}
+	}
+	return rules
+}
+
+// ofPlan returns the limit of callers of a plan.
+func (r *rule) ofPlan(plan string) weir.Limit {
+	if l, ok := r.Plans[plan]; ok {
+		return l
+	}
+	return r.Limit
+}
+
 // rerouted returns a route that requests had under was and the one that they may
 // have now, or nothing: a pattern that has come or gone takes or leaves requests
 // where it is closer than one on the other side.

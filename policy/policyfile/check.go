@@ -284,5 +284,25 @@ func (f *File) Changes(old *File) []Finding {
 	for _, c := range f.Policy.Changes(old.Policy) {
 		out = append(out, f.finding(c.Field, c.Text))
 	}
+	return append(out, f.moved(old)...)
+}
+
+// moved finds tenants whose balances start anew because they are of another plan. It
+// is one finding for all that move alike, at the first of them.
+func (f *File) moved(old *File) (out []Finding) {
+	type move struct{ was, is string }
+	seen := map[move]bool{}
+	for _, name := range slices.Sorted(maps.Keys(f.Tenants)) {
+		before, ok := old.Tenants[name]
+		m := move{before.Plan, f.Tenants[name].Plan}
+		if !ok || m.was == m.is || seen[m] {
+			continue
+		}
+		seen[m] = true
+		if rules := f.Policy.Moved(old.Policy, m.was, m.is); len(rules) > 0 {
+			out = append(out, f.finding("tenants."+name, fmt.Sprintf("the balances of tenants who were of plan %q and are of %q, such as %q, start anew under %s: the plans' limits differ in algorithm, period or name",
+				clip(m.was), clip(m.is), clip(name), strings.Join(rules, ", "))))
+		}
+	}
 	return out
 }

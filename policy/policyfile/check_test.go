@@ -243,6 +243,18 @@ func TestDocsOfANarrowRule(t *testing.T) {
 	}
 }
 
+// TestMovedTenants: a tenant of another plan may begin with a whole balance, and is told.
+func TestMovedTenants(t *testing.T) {
+	const text = `tenants: {acme: {plan: free}, beta: {plan: free}, own: {plan: pro}}
+limits:
+  - {name: a, key: [tenant], plans: {free: 10/min, pro: 100/s}}
+  - {name: b, key: [tenant], limit: 10/min, plans: {pro: 100/min}}
+`
+	before, after := parse(t, text), parse(t, strings.ReplaceAll(text, "plan: free", "plan: pro"))
+	expect(t, "moved", findings(after.Changes(before)), `p.yaml:1:11: the balances of tenants who were of plan "free" and are of "pro", such as "acme", start anew under a: the plans' limits differ in algorithm, period or name`)
+	expect(t, "not moved", findings(before.Changes(before)))
+}
+
 // TestOwnLimitsFailAsTheRule: a tenant's own limit answers without a store as the
 // rule's does, wherever the file says so.
 func TestOwnLimitsFailAsTheRule(t *testing.T) {
