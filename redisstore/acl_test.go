@@ -40,12 +40,12 @@ func TestTheACLInTheDocsIsEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{Limiter: limiterOn(t, store), store: store, t: t}
+	l := limiterOn(t, store)
 	w := store.Watch(nil)
 	beats := store.Heartbeats()
 	until(t, "the instance is counted", func() bool { return beats.Instances() == 1 })
 	limit := weir.PerMinute(5)
-	if d, err := h.Allow(t.Context(), "user:1", limit); err != nil || d.Source != "redis" {
+	if d, err := l.Allow(t.Context(), "user:1", limit); err != nil || d.Source != "redis" {
 		t.Error(d, err)
 	}
 	for _, end := range []func() error{w.Close, beats.Close} {
