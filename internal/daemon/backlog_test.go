@@ -3,10 +3,12 @@ package daemon
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -65,5 +67,62 @@ func TestTheBacklogIsServed(t *testing.T) {
 			conn.Close()
 			t.Errorf("%s: still open", address)
 		}
+	}
+}
+
+// tardy hears of its second deadline late: somebody has come meanwhile.
+type tardy struct {
+	*net.TCPListener
+	deadlines int
+	comes     func()
+}
+
+func (l *tardy) Accept() (net.Conn, error) {
+	conn, err := l.TCPListener.Accept()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if l.deadlines++; l.deadlines == 2 {
+			l.comes()
+		}
+	}
+	return conn, err
+}
+
+// Who comes while a busy machine is late to tell that nobody came is not reset.
+func TestALateDeadlineLosesNobody(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var client net.Conn
+	b := newBacklog(&tardy{TCPListener: l.(*net.TCPListener), comes: func() {
+		if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
+			t.Error(err)
+		}
+	}})
+	left := make(chan struct{})
+	go func() { b.leave(); close(left) }()
+	for b.end.Load() == 0 { // until it has begun to leave
+		runtime.Gosched()
+	}
+	conn, err := b.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if conn.RemoteAddr().String() != client.LocalAddr().String() {
+		t.Errorf("%v was accepted, and %v came", conn.RemoteAddr(), client.LocalAddr())
+	}
+	if _, err := io.WriteString(conn, "answer"); err != nil {
+		t.Error(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if answer, err := io.ReadAll(client); string(answer) != "answer" {
+		t.Errorf("%q, %v", answer, err)
+	}
+	go func() { <-left; b.Close() }()
+	if _, err := b.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("it accepts on: %v", err)
 	}
 }
