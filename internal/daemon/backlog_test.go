@@ -99,8 +99,7 @@ func TestALateDeadlineLosesNobody(t *testing.T) {
 			t.Error(err)
 		}
 	}})
-	left := make(chan struct{})
-	go func() { b.leave(); close(left) }()
+	go func() { b.leave(); b.Close() }()
 	for b.end.Load() == 0 { // until it has begun to leave
 		runtime.Gosched()
 	}
@@ -121,7 +120,6 @@ func TestALateDeadlineLosesNobody(t *testing.T) {
 	if answer, err := io.ReadAll(client); string(answer) != "answer" {
 		t.Errorf("%q, %v", answer, err)
 	}
-	go func() { <-left; b.Close() }()
 	if _, err := b.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("it accepts on: %v", err)
 	}
