@@ -58,6 +58,9 @@ func newReport() *cobra.Command {
 		Example: `  weir-events report --from sqlite:events.db --since 24h`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if since < 0 || callers < 0 {
+				return misuse("--since and --callers must not be below 0")
+			}
 			begin := int64(math.MinInt64)
 			if since > 0 {
 				begin = time.Now().Add(-since).UnixMilli()

@@ -71,6 +71,7 @@ func TestWrongUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"consume", "--to", "sqlite:" + t.TempDir() + "/z"}, {"consume", "--store", "memory", "--to", "jsonl:" + t.TempDir() + "/x"}, {"consume", "--store", "redis://u:s3cr3t@h:x", "--to", "jsonl:" + t.TempDir() + "/y"},
 		{"consume", "--store", "redis://h", "--to", "mysql://u:s3cr3t@h"}, {"report", "--from", "jsonl:/nowhere/x"}, {"report", "--form", "x"},
+		{"report", "--from", "jsonl:/dev/null", "--since", "-1h"}, {"report", "--from", "jsonl:/dev/null", "--callers", "-1"},
 	} {
 		if out, status := finish(t, args...); status != exitUsage || !strings.HasPrefix(out, "weir-events: error: ") || strings.Contains(out, "s3cr3t") {
 			t.Errorf("%v ends with %d: %s", args, status, out)
