@@ -62,7 +62,7 @@ func (d *Directory) Switches(ctx context.Context) ([]Switch, error) {
 		if rule == everyRule {
 			rule = ""
 		}
-		left := min(time.Duration(s.Until-now)*time.Millisecond, Longest)
+		left := time.Duration(min(s.Until-now, Longest.Milliseconds())) * time.Millisecond
 		list = append(list, Switch{Rule: rule, Mode: mode, Left: left, By: s.By})
 	}
 	return list, nil

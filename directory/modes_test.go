@@ -47,6 +47,18 @@ func TestASwitchOutlivesAnotherOfTheSameMoment(t *testing.T) {
 	}
 }
 
+// TestASwitchLastsADayAtMost, whatever somebody wrote by hand.
+func TestASwitchLastsADayAtMost(t *testing.T) {
+	server := testredis.Start(t)
+	d, redis := open(t, server, Options{}), operate(t, server)
+	for _, until := range []string{"9999999999999", "9223372036854775807", "1764460800000000000"} {
+		redis.do("HSET", "weir:modes", "login", `{"mode":"shadow","until":`+until+`,"by":"ann"}`)
+		if list, err := d.Switches(t.Context()); err != nil || len(list) != 1 || list[0].Left != Longest {
+			t.Errorf("%s: %+v, %v", until, list, err)
+		}
+	}
+}
+
 // TestASwitchFollowsTheName to the server that it leads to after a failover, though the
 // one before still answers, as a replica.
 func TestASwitchFollowsTheName(t *testing.T) {
