@@ -220,9 +220,11 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (Decision, error)
 }
 
 // WaitBill is Wait for a bill that may be given back (see Undo), by who is let through
-// and does not go on. It sets the bill's Verb and MaxWait.
+// and does not go on. It sets the bill's Verb and MaxWait, and takes its NoReceipts
+// back: who waits in vain has to have some. The answer is the bill's Decision; Each
+// tells of charges that fitted too late as they were.
 func (l *Limiter) WaitBill(ctx context.Context, b *Bill) error {
-	b.Verb = algo.Take
+	b.Verb, b.NoReceipts = algo.Take, false
 	for {
 		b.MaxWait = algo.MaxWait * time.Microsecond
 		if deadline, ok := ctx.Deadline(); ok {
@@ -296,10 +298,13 @@ func (l *Limiter) Undo(ctx context.Context, b *Bill) error {
 	if len(owed) == 0 {
 		return nil
 	}
-	for i := range b.Charges {
-		b.Charges[i].Receipt = Receipt{} // once
+	err := l.Refund(context.WithoutCancel(ctx), owed...)
+	if err == nil {
+		for i := range b.Charges {
+			b.Charges[i].Receipt = Receipt{} // once
+		}
 	}
-	return l.Refund(context.WithoutCancel(ctx), owed...)
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -102,7 +102,9 @@ func TestWaitDoesNotQueuePastTheDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 		defer cancel()
 		began := time.Now()
-		d, err := l.Wait(ctx, limit.Charge("k"))
+		bill := weir.Bill{Charges: []weir.Charge{limit.Charge("k")}, NoReceipts: true} // which are needed to give back
+		err = l.WaitBill(ctx, &bill)
+		d := bill.Decision
 		if err != nil || d.Allowed || d.RetryAfter != 2*time.Second || time.Since(began) > 0 {
 			t.Errorf("%+v %v after %v, want a denial at once that clears in 2s", d, err, time.Since(began))
 		}
