@@ -20,7 +20,7 @@ import (
 // within its bounds.
 
 const (
-	maxWeight  = 256 // of a flight
+	maxWeight  = 128 // of a flight
 	minWeight  = 16
 	scriptTime = 1000 // µs that a flight may take
 	paceEvery  = 250 * time.Millisecond

@@ -17,16 +17,16 @@ func TestPacedWeight(t *testing.T) {
 		us, weight float64
 		want       int
 	}{
-		{256, 500, 150, 256},    // as much again would fit
-		{256, 2000, 200, 100},   // twice the time: at once
+		{128, 500, 100, 128},    // as much again would fit
+		{128, 2000, 200, 100},   // twice the time: at once
 		{100, 250, 100, 126},    // room for four times: by a quarter at a time
-		{256, 90_000, 100, 16},  // never below
+		{128, 90_000, 100, 16},  // never below
 		{16, 0, 100, 21},        // too fast to be measured
-		{256, 1000, 256, 256},   // on the mark
-		{256, 1001, 256, 255},   // and just over it
+		{128, 1000, 128, 128},   // on the mark
+		{128, 1001, 128, 127},   // and just over it
 		{17, 10_000, 17, 16},    // the lower bound again
-		{250, 1, 0.0001, 16},    // nothing but peeks at nothing
-		{256, 1e9, 1e12, 256},   // no overflow
+		{120, 1, 0.0001, 16},    // nothing but peeks at nothing
+		{128, 1e9, 1e12, 128},   // no overflow
 		{minWeight, 15, 1, 21},  // small flights cost more each
 		{maxWeight, 100, 1, 16}, // a lone check of 100 µs
 	} {

@@ -25,7 +25,7 @@ type Options struct {
 	Secret []byte
 	// Timeout bounds a decision, queueing included; DefaultTimeout if 0.
 	Timeout time.Duration
-	// Senders is how many script calls may be out at a time, 2 if 0.
+	// Senders is how many script calls may be out at a time, 3 if 0.
 	Senders int
 	// Clock replaces the server's clock, in tests and simulations alone:
 	// microseconds since the Unix epoch. The daemon never sets it.
@@ -49,7 +49,7 @@ const DefaultTimeout = 50 * time.Millisecond
 const (
 	defaultPrefix  = "weir"
 	maxPrefix      = 64 // bytes
-	defaultSenders = 2
+	defaultSenders = 3
 
 	patience = 2 * time.Second // for the server at start
 )
